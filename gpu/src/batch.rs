@@ -60,10 +60,12 @@ pub struct MeasuredTiles {
 pub struct BatchChoice {
     /// The predictor; `None` if the kernels named none of the layout's.
     pub predictor: Option<Predictor>,
-    /// What the kernels counted: residuals of the kinds of interpolation in `kinds` alone.
+    /// What the kernels counted: residuals of the kinds of interpolation in `kinds` alone, and differences of interpolated tiles along `set` alone.
     pub counts: TileCounts,
     /// Numbers of these kinds.
     pub kinds: Vec<usize>,
+    /// The best set of axes for differences, if interpolation was a candidate.
+    pub set: Option<usize>,
 }
 
 /// Most chunks of a batch: they are a dimension of the grids.
@@ -213,6 +215,7 @@ impl Batch {
                 BatchChoice {
                     predictor: predictor_of(entry(&room.results, 0, chunk), &layout),
                     counts: counts_of(&sums, choice),
+                    set: (sums.is_interpolation_open != 0).then_some(sums.set as usize),
                     kinds: [0, LINEAR_INTERPOLATION.into()].into_iter().chain(chosen.map(|kind| kind as usize)).collect(),
                 }
             });

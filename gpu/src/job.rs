@@ -357,6 +357,8 @@ shared_structs! {
         pub host_sums: Pointer<TileSums>,
         /// How interpolation codes the values of tiles: `[chunk][group of tiles][value][tile of the group]`. For a batch alone.
         pub entries: Pointer<i32>,
+        /// Codes of these values, in the same order, for differences along the best set of axes. For a batch alone.
+        pub codes: Pointer<i32>,
         /// Pinned memory to which the predictors of a batch are written: `[chunk]`.
         pub host_predictors: Pointer<u32>,
     }

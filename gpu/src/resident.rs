@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A batch is cut into sets, whose memory is bounded: see [`sets`]. Up to [`MAX_ROOMS`] threads take the sets in their order, each with a room of its own. A set
-//! is a sequence of launches and waits; sets overlap because their threads do.
+//! is a sequence of launches and waits; sets overlap because their threads do. The predictors of the first sets are chosen together, before these begin.
 //!
 //! # Which chunks the host looks at
 //!
@@ -22,8 +22,10 @@
 
 mod axes;
 mod boxes;
+mod choosing;
 mod compress;
 mod decompress;
+mod deliver;
 mod packed;
 mod sets;
 

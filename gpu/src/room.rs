@@ -20,6 +20,8 @@ const TABLE_ALIGNMENT: usize = 256;
 /// See the module's text.
 pub(crate) struct Room {
     pub(crate) stream: Arc<CudaStream>,
+    /// A second stream, for what does not depend on the first one: see [`Room::beside`].
+    second: Arc<CudaStream>,
     /// Arrays of a job.
     pub(crate) arrays: DeviceMemory,
     /// Chunks in C order that are not so in the caller's arrays.
@@ -48,6 +50,7 @@ impl Room {
         let pinned_memory = || PinnedMemory::new(context.clone());
         Ok(Self {
             stream: context.new_stream().context("making a CUDA stream")?,
+            second: context.new_stream().context("making a CUDA stream")?,
             arrays: device_memory(),
             chunks: device_memory(),
             streams: device_memory(),
@@ -65,6 +68,21 @@ impl Room {
     /// Waits for all that was started here.
     pub(crate) fn wait(&self) -> Result<()> {
         self.stream.synchronize().context("waiting for the GPU")
+    }
+
+    /// Starts `first`, and `second` in a stream of its own beside that. What is started in the room's stream later waits for both. Both may need what was started
+    /// in it before.
+    pub(crate) fn beside(
+        &mut self,
+        first: impl FnOnce(&mut Self) -> Result<()>,
+        second: impl FnOnce(&mut Self, &Arc<CudaStream>) -> Result<()>,
+    ) -> Result<()> {
+        const WHAT: &str = "making one CUDA stream wait for another";
+        let stream = self.second.clone();
+        stream.join(&self.stream).context(WHAT)?;
+        let started = first(self).and_then(|()| second(self, &stream));
+        self.stream.join(&stream).context(WHAT)?;
+        started
     }
 
     /// Makes room for tables of `len` bytes in all, `count` of them; those of the last set are gone. Nothing is under way.
@@ -85,13 +103,19 @@ impl Room {
 
     /// Starts sending a table to an address in device memory. It takes room among the tables.
     pub(crate) fn send<T: Plain>(&mut self, table: &[T], to: Address) -> Result<()> {
+        let stream = self.stream.clone();
+        self.send_in(&stream, table, to)
+    }
+
+    /// As [`Room::send`], in this stream.
+    pub(crate) fn send_in<T: Plain>(&mut self, stream: &CudaStream, table: &[T], to: Address) -> Result<()> {
         let (bytes, at) = (bytes_of_all(table), self.tables_len);
         self.tables_len = (at + bytes.len()).next_multiple_of(TABLE_ALIGNMENT);
         self.host_tables.bytes_mut(at..at + bytes.len()).copy_from_slice(bytes);
         if bytes.is_empty() {
             return Ok(());
         }
-        upload(&self.stream, self.host_tables.address() + at as u64, to, bytes.len())
+        upload(stream, self.host_tables.address() + at as u64, to, bytes.len())
     }
 
     /// Entry `number` of the results from byte `base` on, after [`Room::wait`].

@@ -95,7 +95,7 @@ pub(crate) struct ChunkBatch {
     /// Where the addresses of the chunks are, in device memory.
     pub(crate) chunks: Address,
     pub(crate) count: usize,
-    /// [`ChunkBatch::room`] bytes of device memory: `[chunk]` [`TileSums`], then entries.
+    /// [`ChunkBatch::room`] bytes of device memory: `[chunk]` [`TileSums`], then entries, then codes.
     pub(crate) device: Address,
     /// Pinned memory for the predictors: `[chunk]`, four bytes each.
     pub(crate) predictors: Address,
@@ -104,8 +104,12 @@ pub(crate) struct ChunkBatch {
 impl ChunkBatch {
     /// Bytes of device memory for `count` chunks.
     pub(crate) fn room(choice: &TileChoice, count: usize) -> usize {
-        let values = choice.interpolated_tiles().map_or(0, |tiles| tiles.len * INTERPOLATED_TILES);
-        Self::entries_at(count) + count * values * size_of::<i32>()
+        Self::entries_at(count) + 2 * Self::entries_len(choice, count)
+    }
+
+    /// Bytes of an entry, or of a code, for each value of the interpolated tiles of `count` chunks.
+    fn entries_len(choice: &TileChoice, count: usize) -> usize {
+        count * choice.interpolated_tiles().map_or(0, |tiles| tiles.len * INTERPOLATED_TILES) * size_of::<i32>()
     }
 
     fn entries_at(count: usize) -> usize {
@@ -131,20 +135,23 @@ impl ChunkBatch {
         });
         job.chunks = ConstPointer::new(self.chunks);
         job.sums = Pointer::new(self.device);
-        job.entries = Pointer::new(self.device + Self::entries_at(self.count) as u64);
+        let entries = self.device + Self::entries_at(self.count) as u64;
+        job.entries = Pointer::new(entries);
+        job.codes = Pointer::new(entries + Self::entries_len(choice, self.count) as u64);
         job.host_predictors = Pointer::new(self.predictors);
         job.rough_kinds = long_axes(layout).saturating_sub(1) as u32;
         job.tiles_per_block = tiles_per_block as u32;
         tables.prepare(loaded, layout, false, stream, &mut job)?;
         let (count, kernels) = (self.count as u32, &loaded.kernels);
-        let difference_blocks = INTERPOLATED_TILES + DIFFERENCE_TILES.div_ceil(tiles_per_block);
-        launch(stream, &linear.measure_batch, (difference_blocks as u32, count, 1), TILE_THREADS, &job, &[])?;
+        let blocks = GROUPS + DIFFERENCE_TILES.div_ceil(tiles_per_block) as u32;
+        launch(stream, &linear.measure_batch, (blocks, count, 1), TILE_THREADS, &job, &[])?;
         observe("differences")?;
         let choose = |round: u32| launch(stream, &kernels.choose_by_tiles, (count, 1, 1), WARP, &job, &[round]);
         let Some(tiles) = choice.interpolated_tiles() else { return choose(FIRST_ROUND) };
         let is_small = tiles.len <= SMALL_TILE_VALUES;
         let measure = if is_small { &kernels.measure_kinds } else { &kernels.measure_kinds_of_large_tiles };
-        let rounds = [(FIRST_ROUND, 2), (ROUGH_ROUND, job.rough_kinds), (LAST_ROUND, job.rough_kinds)];
+        // Besides kinds of interpolation, the second round has the differences along the best set of axes.
+        let rounds = [(FIRST_ROUND, 2), (ROUGH_ROUND, job.rough_kinds + 1), (LAST_ROUND, job.rough_kinds)];
         for (round, kinds) in rounds.into_iter().filter(|&(_, kinds)| kinds > 0) {
             launch(stream, measure, (kinds * GROUPS, count, 1), TILE_THREADS, &job, &[round])?;
             observe("interpolation")?;
@@ -325,6 +332,7 @@ fn job_of(
         sums: Pointer::NULL,
         host_sums: Pointer::NULL,
         entries: Pointer::NULL,
+        codes: Pointer::NULL,
         host_predictors: Pointer::NULL,
     };
     let (of_interpolation, of_differences) = job.tiles.split_at_mut(INTERPOLATED_TILES);

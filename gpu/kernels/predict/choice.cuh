@@ -6,13 +6,13 @@
 //
 // TILE_THREADS threads a block. Differences: a block takes one or more tiles. Interpolation: a block takes GROUP_TILES tiles and one kind. All tiles of a
 // chunk have equal extents, so that neighbours and weights of a value are found once for all of them; `make_tile_tables` has done it. Positions of a value of
-// the group are next to each other in shared memory.
+// the group are next to each other in shared memory, and in a batch its codes in device memory.
 //
 // For one chunk everything is measured in one launch, as the time is that of the longest block; the block that is done last writes the counts to pinned memory,
 // and the host decides. For a batch of chunks the time is that of all instructions, so that only what the decision asks for is measured:
 //
-//   differences, nearest positions -> cubic and linear interpolation -> choose_by_tiles -> interpolation with rough axes
-//       -> choose_by_tiles -> interpolation of the kinds around the best one -> choose_by_tiles
+//   differences, nearest positions -> cubic and linear interpolation -> choose_by_tiles -> interpolation with rough axes, differences of interpolated tiles
+//       along the best set of axes -> choose_by_tiles -> interpolation of the kinds around the best one -> choose_by_tiles
 #pragma once
 
 #include "estimate.cuh"
@@ -35,7 +35,7 @@ struct DifferenceMemory {
 /// Values of a tile that a thread reads at once.
 constexpr u32 READ_TOGETHER = 8;
 
-/// Reads tiles and makes their codes. Of tiles that are interpolated in other blocks, of a batch, it writes the entries.
+/// Reads tiles and makes their codes.
 template <typename V>
 __device__ __forceinline__ void read_tiles(const TileBlock& block, DifferenceMemory& memory) {
   const TileJob& job = block.job;
@@ -43,9 +43,8 @@ __device__ __forceinline__ void read_tiles(const TileBlock& block, DifferenceMem
   const u32 elements = block.kind().shape.elements;
   const u32* offsets = job.offsets + block.kind_number() * MAX_TILE_VALUES;
   const WarpPart part(block);
-  const bool is_there = part.tile < block.count, writes_entries = job.entries && block.is_interpolated;
+  const bool is_there = part.tile < block.count;
   const void* tile = block.tile(is_there ? part.tile : 0);
-  i32* const entries = writes_entries ? &block.entries()->of[(block.first + part.tile) % GROUP_TILES] : nullptr;
   const u32 stride = part.warps * WARP, end = is_there ? elements : 0;
   i32* const codes = memory.codes + part.tile * elements;
   bool* const has_no_code = memory.has_no_code + part.tile * elements;
@@ -70,9 +69,8 @@ __device__ __forceinline__ void read_tiles(const TileBlock& block, DifferenceMem
       if constexpr (ValueType<V>::STEPS_LIMIT > 0.0) {
         if (job.candidates) {
           bool is_between;
-          const i32 entry = value.entry(fine, is_between);
+          value.entry(fine, is_between);
           between_steps += is_between;
-          if (writes_entries) entries[GROUP_TILES * index] = entry;
         }
       }
     }
@@ -305,6 +303,70 @@ __device__ __forceinline__ void make_entries(const TileBlock& block, Memory& mem
   }
 }
 
+/// Makes the entries and the codes of a group of tiles of a batch.
+template <typename V>
+__device__ __forceinline__ void read_group(const TileBlock& block, u32 (&out_of_reach)[GROUP_TILES]) {
+  const TileJob& job = block.job;
+  const FineGrid fine = make_fine_grid<V>(job.step, job.inverse_step);
+  const u32* offsets = job.offsets + INTERPOLATED_KIND * MAX_TILE_VALUES;
+  const Shape& shape = block.kind().shape;
+  GroupEntry *const entries = block.entries(), *const codes = block.codes();
+  u32 between_steps = 0, own_out_of_reach[GROUP_TILES] = {};
+  bool is_odd = false;  // a value is out of reach or has no code
+#pragma unroll 2
+  for (u32 index = threadIdx.x; index < shape.elements; index += TILE_THREADS) {
+    const u32 offset = offsets[index];
+    typename ValueType<V>::Bits bits[GROUP_TILES];
+#pragma unroll
+    for (u32 tile = 0; tile < GROUP_TILES; tile++) {
+      // Tiles that the group does not have are read as its first one, and do not count.
+      bits[tile] = read_bits<V>(block.tile(tile < block.count ? tile : 0), offset, job.big_endian);
+    }
+    GroupEntry entry, code;
+#pragma unroll
+    for (u32 tile = 0; tile < GROUP_TILES; tile++) {
+      const TileValue<V> value(job, bits[tile]);
+      bool is_between;
+      entry.of[tile] = value.entry(fine, is_between);
+      code.of[tile] = value.code();
+      const bool is_far = value.has_code && fabs(value.scaled) >= ValueType<V>::STEPS_LIMIT;
+      between_steps += tile < block.count && is_between;
+      own_out_of_reach[tile] += is_far;
+      is_odd = is_odd || is_far || !value.has_code;
+    }
+    entries[index] = entry;
+    codes[index] = code;
+  }
+  KindCounts& sums = block.sums();
+  between_steps = __reduce_add_sync(ALL_LANES, between_steps);
+  if (lane_id() == 0 && between_steps) atomicAdd(&sums.between_steps, between_steps);
+  if (!__syncthreads_or(is_odd)) return;
+  if (threadIdx.x < GROUP_TILES) out_of_reach[threadIdx.x] = 0;
+  __syncthreads();
+#pragma unroll
+  for (u32 tile = 0; tile < GROUP_TILES; tile++) {
+    const u32 of_warp = __reduce_add_sync(ALL_LANES, own_out_of_reach[tile]);
+    if (lane_id() == 0 && of_warp) atomicAdd(&out_of_reach[tile], of_warp);
+  }
+  __syncthreads();
+  if (threadIdx.x < block.count) {
+    const u32 of_tile = out_of_reach[threadIdx.x];
+    if (of_tile) atomicAdd(&sums.out_of_reach, of_tile);
+    if (of_tile > job.most_out_of_reach) atomicAdd(&sums.tiles_out_of_reach, 1);
+  }
+  // Values without a code get that of their left neighbour in the row, or 0.
+  const auto has_no_code = [&](u32 index, u32 tile) { return (u32(entries[index].of[tile]) & ENTRY_KINDS) == HAS_NO_CODE; };
+  for (u32 index = threadIdx.x; index < shape.elements; index += TILE_THREADS) {
+    const u32 row = index - index % shape.extents[0];
+    for (u32 tile = 0; tile < block.count; tile++) {
+      if (!has_no_code(index, tile)) continue;
+      u32 behind = index;
+      while (behind > row && has_no_code(behind - 1, tile)) behind--;
+      codes[index].of[tile] = behind > row ? codes[behind - 1].of[tile] : 0;
+    }
+  }
+}
+
 /// Loads the entries of a group of tiles of a batch. Whether any of this thread's is not between positions.
 template <typename Memory>
 __device__ __forceinline__ bool load_entries(const TileBlock& block, Memory& memory) {
@@ -358,6 +420,48 @@ __device__ __forceinline__ void measure_residuals(const TileBlock& block, Memory
   }
 }
 
+/// Counts the differences along one set of axes of a group of tiles of a batch, which have RANK axes. Of the same values as `count_differences`.
+template <u32 RANK, typename Memory>
+__device__ __forceinline__ void count_differences_of_set(const TileBlock& block, Memory& memory, u32 set) {
+  const TileKind& kind = block.kind();
+  const u32* counted = block.job.counted + INTERPOLATED_KIND * MAX_TILE_VALUES;
+  const GroupEntry* codes = block.codes();
+  ThreadCounts sums = {};
+  u32 residuals = 0, rises = 0;
+  for (u32 number = threadIdx.x; number < kind.counted; number += TILE_THREADS) {
+    const u32 index = counted[number] & ~FIRST_OF_ROW;
+    u32 differences[GROUP_TILES] = {};
+    // The codes of the neighbours before the value along each subset of the set.
+#pragma unroll
+    for (u32 subset = 0; subset < 1u << RANK; subset++) {
+      if (subset & ~set) continue;
+      u32 from = index;
+#pragma unroll
+      for (u32 axis = 0; axis < RANK; axis++) from -= subset >> axis & 1 ? kind.shape.strides[axis] : 0;
+      const GroupEntry code = codes[from];
+#pragma unroll
+      for (u32 tile = 0; tile < GROUP_TILES; tile++) {
+        differences[tile] += __popc(subset) % 2 ? 0u - u32(code.of[tile]) : u32(code.of[tile]);
+      }
+    }
+    u32 zeros = 0;
+#pragma unroll
+    for (u32 tile = 0; tile < GROUP_TILES; tile++) {
+      zeros |= u32(differences[tile] == 0) << tile;
+      if (tile < block.count) sums.add(i32(differences[tile]));
+    }
+    residuals += block.count;
+    memory.zeros[number] = u8(zeros);
+  }
+  __syncthreads();
+  const u32 here = (1u << block.count) - 1;
+  for (u32 number = threadIdx.x; number < kind.counted; number += TILE_THREADS) {
+    if (!(counted[number] & FIRST_OF_ROW)) rises += __popc(u32(memory.zeros[number - 1]) & ~u32(memory.zeros[number]) & here);
+  }
+  const ResidualCounts all = sums.sum_of_warp(__reduce_add_sync(ALL_LANES, residuals), __reduce_add_sync(ALL_LANES, rises));
+  if (lane_id() == 0) add_counts(block.sums().differences[set], all);
+}
+
 /// Measures the differences that block `number` of a chunk takes: first come the blocks of interpolated tiles.
 template <typename V>
 __device__ __forceinline__ void measure_differences(const TileJob& job, u32 number, DifferenceMemory& memory) {
@@ -407,25 +511,41 @@ __device__ __forceinline__ void measure_tiles(const TileJob& job) {
   }
 }
 
-/// Measures the differences of a batch, and writes the entries of interpolated tiles. Grid: blocks of a chunk, chunks.
+/// Reads the interpolated tiles of a batch, and measures the differences of the others. Grid: groups of interpolated tiles and then blocks of differences, chunks.
 template <typename V>
 __device__ __forceinline__ void measure_batch(const TileJob& job) {
-  __shared__ DifferenceMemory memory;
-  measure_differences<V>(job, blockIdx.x, memory);
+  __shared__ union {
+    DifferenceMemory of_differences;
+    u32 out_of_reach[GROUP_TILES];
+  } memory;
+  if (blockIdx.x >= GROUPS) return measure_differences<V>(job, INTERPOLATED_TILES + blockIdx.x - GROUPS, memory.of_differences);
+  if constexpr (ValueType<V>::STEPS_LIMIT > 0.0) {
+    const u32 tiles = job.kinds[INTERPOLATED_KIND].count, first = blockIdx.x * GROUP_TILES;
+    if (first < tiles) read_group<V>({job, blockIdx.y, true, first, min(tiles - first, GROUP_TILES)}, memory.out_of_reach);
+  }
 }
 
-/// Measures kinds of interpolation of a batch: cubic and linear, or those that were decided on. Grid: groups of tiles and kinds, chunks.
+/// Measures kinds of interpolation of a batch: cubic and linear, or those that were decided on; in the second round also differences along the best set of axes.
+/// Grid: groups of tiles and kinds, chunks.
 template <u32 VALUES>
 __device__ __forceinline__ void measure_kinds_of_batch(const TileJob& job, u32 round) {
   __shared__ GroupMemory<VALUES> memory;
   const TileSums& sums = job.sums[blockIdx.y];
   const u32 tiles = job.kinds[INTERPOLATED_KIND].count, number = blockIdx.x / GROUPS, first = blockIdx.x % GROUPS * GROUP_TILES;
   if (first >= tiles || (round != FIRST_ROUND && !sums.is_interpolation_open)) return;
+  const TileBlock block = {job, blockIdx.y, true, first, min(tiles - first, GROUP_TILES)};
+  if (round == ROUGH_ROUND && number == job.rough_kinds) {
+    switch (block.kind().shape.rank) {
+      case 1: return count_differences_of_set<1>(block, memory, sums.set);
+      case 2: return count_differences_of_set<2>(block, memory, sums.set);
+      case 3: return count_differences_of_set<3>(block, memory, sums.set);
+      default: return count_differences_of_set<4>(block, memory, sums.set);
+    }
+  }
   const u32 kind = round == FIRST_ROUND   ? number * LINEAR_INTERPOLATION
                    : round == ROUGH_ROUND ? sums.rough_kinds[number]
                                           : sums.last_kinds[number];
   if (kind == NO_KIND) return;
-  const TileBlock block = {job, blockIdx.y, true, first, min(tiles - first, GROUP_TILES)};
   if (__syncthreads_or(load_entries(block, memory))) {
     measure_residuals<false>(block, memory, kind);
   } else {

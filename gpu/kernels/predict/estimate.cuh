@@ -218,12 +218,12 @@ __device__ __forceinline__ void decide(const TileJob& job, u32 chunk, u32 round)
     decision.decide_first();
     __syncwarp();
     if (!sums.is_interpolation_open && lane_id() == 0) job.host_predictors[chunk] = sums.set;
-    // With one axis there are no rough ones.
-    if (job.rough_kinds > 0) return;
+    return;
   }
   if (!sums.is_interpolation_open) return;
   const u64 differences = decision.take_best(round == LAST_ROUND ? sums.last_kinds : sums.rough_kinds);
-  if (round == ROUGH_ROUND) {
+  // With one axis there are no rough ones, and no third round.
+  if (round == ROUGH_ROUND && job.rough_kinds > 0) {
     decision.find_last_kinds();
     return;
   }

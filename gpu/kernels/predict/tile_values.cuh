@@ -4,7 +4,7 @@
 
 #include "../quantize/linear.cuh"
 
-/// Entries of a value of GROUP_TILES tiles: first how each is coded, then its position.
+/// Entries of a value of GROUP_TILES tiles: first how each is coded, then its position. Or its codes.
 struct alignas(16) GroupEntry {
   i32 of[GROUP_TILES];
 };
@@ -63,8 +63,13 @@ struct TileBlock {
     return reinterpret_cast<const void*>(base + job.tiles[(is_interpolated ? 0 : INTERPOLATED_TILES) + first + number]);
   }
   /// The entries of a group of a chunk, of a batch.
-  __device__ __forceinline__ GroupEntry* entries() const {
-    return reinterpret_cast<GroupEntry*>(job.entries) + (u64(chunk) * GROUPS + first / GROUP_TILES) * kind().shape.elements;
+  __device__ __forceinline__ GroupEntry* entries() const { return of_group(job.entries); }
+  /// Its codes.
+  __device__ __forceinline__ GroupEntry* codes() const { return of_group(job.codes); }
+
+ private:
+  __device__ __forceinline__ GroupEntry* of_group(i32* all) const {
+    return reinterpret_cast<GroupEntry*>(all) + (u64(chunk) * GROUPS + first / GROUP_TILES) * kind().shape.elements;
   }
 };
 

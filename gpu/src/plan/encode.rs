@@ -115,6 +115,17 @@ impl EncodePlan {
         Self { job, len: arena.len(), zeroed, scalar: key.scalar, variant, sizes }
     }
 
+    /// A plan for [`EncodePlan::inspect`] alone, with the few arrays that it needs.
+    pub(crate) fn for_inspection(key: &Key, layout: &Layout, variant: EncodeVariant, memory: &Memory) -> Self {
+        let mut arena = Arena::new(memory.arrays);
+        let states = arena.take(key.chunks);
+        let zeroed = arena.len();
+        let parameters = arena.take(key.chunks);
+        let whole = Self::new(key, layout, variant, &Memory { arrays: 0, ..*memory });
+        let job = EncodeJob { states, parameters, ..whole.job };
+        Self { job, len: arena.len(), zeroed, ..whole }
+    }
+
     /// Launches the kernels that look at the chunks, and tell the host whether they are constant and on which lattice. `parameters` are there; nothing is
     /// looked at where the type has no lattices.
     pub(crate) fn inspect(&self, stream: &Arc<CudaStream>, kernels: &Kernels, multiprocessors: u32) -> Result<()> {

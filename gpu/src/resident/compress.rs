@@ -8,45 +8,50 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::{Builder, scope};
 
 use quire_codec::stages::choice::TileChoice;
 use quire_codec::stages::grid::Grid;
 use quire_codec::stages::predictor::Predictor;
-use quire_codec::stages::{Axes, settled_bound};
+use quire_codec::stages::settled_bound;
 use quire_codec::{CodingPolicy, Config, ErrorBound, Layout, Workspace, check_bound, max_stream_len, memory};
 
 use super::boxes::{Boxes, Way, copy_runs};
-use super::packed::{PackedStreams, aligned};
-use super::sets::{in_sets, set_len};
+use super::packed::aligned;
+use super::sets::set_len;
 use super::{Failure, Fault, Resident};
 use crate::declare::Address;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::job::{CopiedBox, CopiedRun, DatasetBooks, EncodeParameters, EncodeResult, Inspection};
 use crate::launch::Kernels;
-use crate::memory::{download, upload};
+use crate::memory::download;
 use crate::plan::{EncodePlan, EncodeVariant, Key, Memory, Variant};
-use crate::room::{MAX_ROOMS, Room, entry};
+use crate::room::{MAX_ROOMS, Room};
 use crate::session::{constant_parameters, dataset_books, encode_parameters};
-use crate::tiles::{ChunkBatch, predictor_of};
+use crate::tiles::predictor_of;
 
 /// Most threads of a set that decide on chunks, with the host's values or without.
 const MAX_LOOKING: usize = 8;
 
 /// A batch that is being compressed.
-struct Compressing<'a> {
-    device: &'static Device,
-    values: &'a Resident<'a>,
-    layout: &'a Layout,
-    config: &'a Config<'a>,
+pub(super) struct Compressing<'a> {
+    pub(super) device: &'static Device,
+    pub(super) values: &'a Resident<'a>,
+    pub(super) layout: &'a Layout,
+    pub(super) config: &'a Config<'a>,
     books: DatasetBooks,
     /// The choice that tiles in device memory decide, for chunks without a lattice.
-    choice: Option<TileChoice>,
+    pub(super) choice: Option<TileChoice>,
+    /// Of the first chunks, what the device has found before the first set is begun; empty if sets find it themselves.
+    pub(super) found: OnceLock<Vec<Found>>,
     /// Whether the layout is for the GPU at all.
     is_for_kernels: bool,
 }
+
+/// What the device finds of a chunk before it is compressed: what `inspect` says, and its predictor's byte.
+pub(super) type Found = (Inspection, u32);
 
 /// How a chunk becomes a stream.
 enum Decision {
@@ -58,19 +63,19 @@ enum Decision {
 
 /// Where a chunk's stream is.
 #[derive(Default)]
-enum Stream {
+pub(super) enum Stream {
     #[default]
     NotMade,
-    /// Among the room's streams.
+    /// In memory of the room's.
     OnDevice {
-        offset: u64,
+        address: Address,
         length: u64,
     },
     OnHost(Vec<u8>),
 }
 
 impl Stream {
-    fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         match self {
             Self::NotMade => 0,
             Self::OnDevice { length, .. } => *length,
@@ -79,48 +84,8 @@ impl Stream {
     }
 }
 
-impl Device {
-    /// Compresses chunks in device memory to streams in the host's. `take` gets the number of each chunk and its stream, on several threads and in any order.
-    /// Returns when the values are no longer needed.
-    ///
-    /// # Errors
-    /// The first failure, and its chunk.
-    ///
-    /// # Safety
-    /// The parts lead to values in memory of this device that nobody changes meanwhile; the stream is one of the device's primary context.
-    pub unsafe fn compress_resident(
-        &'static self,
-        values: &Resident<'_>,
-        layout: &Layout,
-        config: &Config<'_>,
-        take: &(dyn Fn(usize, &[u8]) -> quire_codec::Result<()> + Sync),
-    ) -> std::result::Result<(), Failure> {
-        let batch = Compressing::new(self, values, layout, config)?;
-        batch.run(&|room, set| batch.deliver_to_host(room, &set, take), &|| ())
-    }
-
-    /// Compresses chunks in device memory to streams there, which are complete when this returns. [`Device::compress_resident`] writes them to the host.
-    ///
-    /// # Errors
-    /// Those of [`Device::compress_resident`], and `InvalidArgument` if there is no room for the streams.
-    ///
-    /// # Safety
-    /// The rules of [`Device::compress_resident`] hold, and the target is device memory of its capacity that nobody else uses meanwhile.
-    pub unsafe fn compress_resident_to(
-        &'static self,
-        values: &Resident<'_>,
-        layout: &Layout,
-        config: &Config<'_>,
-        packed: &PackedStreams<'_>,
-    ) -> std::result::Result<(), Failure> {
-        let batch = Compressing::new(self, values, layout, config)?;
-        batch.run(&|room, set| batch.deliver_to_device(room, &set, packed), &|| packed.break_off())?;
-        Ok(packed.check()?)
-    }
-}
-
 impl<'a> Compressing<'a> {
-    fn new(
+    pub(super) fn new(
         device: &'static Device,
         values: &'a Resident<'a>,
         layout: &'a Layout,
@@ -137,21 +102,18 @@ impl<'a> Compressing<'a> {
             books: dataset_books(config),
             // No values are on no lattice.
             choice: if is_for_kernels { TileChoice::of_chunk(&[], layout, config) } else { None },
+            found: OnceLock::new(),
             is_for_kernels,
         })
     }
 
-    fn run(
-        &self,
-        deliver: &(impl Fn(&mut Room, Range<usize>) -> std::result::Result<(), Failure> + Sync),
-        broken_off: &(impl Fn() + Sync),
-    ) -> std::result::Result<(), Failure> {
-        let (count, chunk_len) = (self.values.parts.len(), self.layout.chunk_bytes());
+    /// Most chunks of a set.
+    pub(super) fn set_len(&self) -> usize {
         let job_len = self.plan(1, self.variant(true, true), &Memory::default()).len;
-        in_sets(self.device, count, set_len(count, chunk_len, job_len), self.values.stream, deliver, broken_off)
+        set_len(self.values.parts.len(), self.layout.chunk_bytes(), job_len)
     }
 
-    fn kernels(&self) -> &'static Kernels {
+    pub(super) fn kernels(&self) -> &'static Kernels {
         &self.device.loaded().kernels
     }
 
@@ -159,7 +121,7 @@ impl<'a> Compressing<'a> {
         self.layout.chunk_bytes() as usize
     }
 
-    fn variant(&self, interpolated: bool, needs_no_inspection: bool) -> EncodeVariant {
+    pub(super) fn variant(&self, interpolated: bool, needs_no_inspection: bool) -> EncodeVariant {
         EncodeVariant {
             needs_no_inspection,
             to_host: false,
@@ -171,8 +133,11 @@ impl<'a> Compressing<'a> {
     }
 
     fn plan(&self, chunks: usize, variant: EncodeVariant, memory: &Memory) -> EncodePlan {
-        let key = Key { scalar: self.layout.scalar, shape: self.layout.shape, chunks, variant: Variant::Encode(variant) };
-        EncodePlan::new(&key, self.layout, variant, memory)
+        EncodePlan::new(&self.key(chunks, variant), self.layout, variant, memory)
+    }
+
+    pub(super) fn key(&self, chunks: usize, variant: EncodeVariant) -> Key {
+        Key { scalar: self.layout.scalar, shape: self.layout.shape, chunks, variant: Variant::Encode(variant) }
     }
 
     /// A plan in a room, whose results go to the room's, with the chunks at `addresses`.
@@ -185,27 +150,29 @@ impl<'a> Compressing<'a> {
             tables: self.device.loaded().tables(),
             values,
             results: room.results.address(),
-            inspections: room.results.address(),
             ..Memory::default()
         };
         Ok(self.plan(chunks, variant, &memory))
     }
 
-    /// Makes the streams of a set. They are complete when this returns.
-    fn make(&self, room: &mut Room, set: &Range<usize>) -> std::result::Result<Vec<Stream>, Failure> {
+    /// Makes the streams of a set, whose lengths are known when this returns. `are_packed`: those on the device are one behind the other in `room.streams` then,
+    /// or will be when the room's launches have ended. Otherwise they are wherever they were made.
+    pub(super) fn make(
+        &self,
+        room: &mut Room,
+        set: &Range<usize>,
+        are_packed: bool,
+    ) -> std::result::Result<Vec<Stream>, Failure> {
         let count = set.len();
         let table_len =
             2 * (size_of::<Address>() + size_of::<EncodeParameters>()) + 3 * size_of::<CopiedBox>() + 2 * size_of::<CopiedRun>();
         // Each variant of a chunk has three tables and its books, each way of copying one.
         room.begin(count * table_len + VARIANTS * size_of::<DatasetBooks>() + FILL_LEN, 4 * VARIANTS + 8)?;
-        room.results.grow(count * (size_of::<EncodeResult>().max(size_of::<u32>() + size_of::<Inspection>())))?;
-        let longest = aligned(max_stream_len(self.layout)) as usize;
-        // While predictors are chosen, the counts have the place of the streams.
-        let for_choice = self.choice.as_ref().map_or(0, |choice| ChunkBatch::room(choice, count));
-        room.streams.grow((count * longest).max(for_choice))?;
-        let addresses = self.gather(room, set)?;
+        room.results.grow(count * size_of::<EncodeResult>())?;
+        room.streams.grow(count * aligned(max_stream_len(self.layout)) as usize)?;
+        let addresses = &self.gather(room, set)?;
         let mut streams = memory::collect((0..count).map(|_| Stream::NotMade))?;
-        let mut decisions = self.decide(room, &addresses, set)?;
+        let mut decisions = self.decide(room, addresses, set)?;
         let mut packed = 0;
         let mut too_long = Vec::new();
         loop {
@@ -215,7 +182,9 @@ impl<'a> Compressing<'a> {
             };
             let Some(variant) = decisions.iter().find_map(open) else { break };
             let chosen = memory::collect((0..count).filter(|&chunk| open(&decisions[chunk]) == Some(variant)))?;
-            let lengths = self.compress_group(room, variant, &chosen, &addresses, &decisions)?;
+            let lengths = self.compress_group(room, variant, &chosen, addresses, &decisions)?;
+            // The next variant's job takes the place of these streams.
+            let stay = !are_packed && decisions.iter().filter(|decision| open(decision).is_some()).count() == chosen.len();
             let mut runs = Vec::new();
             memory::reserve(&mut runs, chosen.len())?;
             for (&chunk, (length, output)) in chosen.iter().zip(&lengths) {
@@ -225,8 +194,13 @@ impl<'a> Compressing<'a> {
                     memory::push(&mut too_long, chunk)?;
                     continue;
                 }
-                runs.push(CopiedRun { from: *output, to: room.streams.address() + packed, bytes: *length });
-                streams[chunk] = Stream::OnDevice { offset: packed, length: *length };
+                if stay {
+                    streams[chunk] = Stream::OnDevice { address: *output, length: *length };
+                    continue;
+                }
+                let address = room.streams.address() + packed;
+                runs.push(CopiedRun { from: *output, to: address, bytes: *length });
+                streams[chunk] = Stream::OnDevice { address, length: *length };
                 packed += aligned(*length);
             }
             copy_runs(room, self.kernels(), &runs)?;
@@ -237,7 +211,7 @@ impl<'a> Compressing<'a> {
             }
         }
         if !too_long.is_empty() {
-            let made = self.look(room, &addresses, &too_long, set.start, &|chunk, workspace| {
+            let made = self.look(room, addresses, &too_long, set.start, &|chunk, workspace| {
                 Ok(Decision::Made(self.make_on_host(chunk, workspace)?))
             })?;
             for (chunk, decision) in too_long.into_iter().zip(made) {
@@ -304,10 +278,19 @@ impl<'a> Compressing<'a> {
         let count = addresses.len();
         let mut decisions = memory::collect((0..count).map(|_| None))?;
         if let Some(choice) = &self.choice {
-            self.choose(room, choice, addresses)?;
-            for (chunk, decision) in decisions.iter_mut().enumerate() {
-                let predictor = entry(&room.results, count * size_of::<Inspection>(), chunk);
-                *decision = self.decide_by_kernels(choice, &entry(&room.results, 0, chunk), predictor);
+            let found = self.found.get().and_then(|found| found.get(set.clone()));
+            let own;
+            let found = match found {
+                Some(found) => found,
+                None => {
+                    self.choose(room, choice, addresses)?;
+                    room.wait()?;
+                    own = self.found_in(room, count)?;
+                    &own
+                }
+            };
+            for (decision, (inspection, predictor)) in decisions.iter_mut().zip(found) {
+                *decision = self.decide_by_kernels(choice, inspection, *predictor);
             }
         }
         let open = memory::collect((0..decisions.len()).filter(|&chunk| decisions[chunk].is_none()))?;
@@ -317,25 +300,6 @@ impl<'a> Compressing<'a> {
             decisions[chunk] = Some(decision);
         }
         Ok(decisions)
-    }
-
-    /// Inspects the chunks and chooses their predictors on the device; the room's results have first the inspections, then the predictors.
-    fn choose(&self, room: &mut Room, choice: &TileChoice, addresses: &[Address]) -> Result<()> {
-        let loaded = self.device.loaded();
-        let count = addresses.len();
-        let plan = self.plan_in(room, self.variant(false, false), addresses)?;
-        let parameters = encode_parameters(self.layout, self.config, &choice.grid(), Axes::all(&self.layout.shape).into());
-        let parameters = memory::collect((0..count).map(|_| parameters))?;
-        room.send(&parameters, plan.job.parameters.address())?;
-        plan.inspect(&room.stream, &loaded.kernels, loaded.multiprocessors)?;
-        let batch = ChunkBatch {
-            chunks: plan.job.inputs.address(),
-            count,
-            device: room.streams.address(),
-            predictors: room.results.address() + (count * size_of::<Inspection>()) as u64,
-        };
-        batch.choose(loaded, choice, self.layout, &room.stream, &mut room.tiles, |_| Ok(()))?;
-        room.wait()
     }
 
     /// What follows from a chunk's inspection and the byte of its predictor; `None` if the host has to look at it.
@@ -456,67 +420,6 @@ impl<'a> Compressing<'a> {
             let result: EncodeResult = room.result(0, chunk);
             (result.length, plan.job.output.address() + chunk as u64 * plan.job.output_stride)
         }))?)
-    }
-
-    /// Makes the streams of a set and hands them to the caller on the host.
-    fn deliver_to_host(
-        &self,
-        room: &mut Room,
-        set: &Range<usize>,
-        take: &(dyn Fn(usize, &[u8]) -> quire_codec::Result<()> + Sync),
-    ) -> std::result::Result<(), Failure> {
-        let streams = self.make(room, set)?;
-        let end = |stream: &Stream| if let Stream::OnDevice { offset, length } = stream { offset + length } else { 0 };
-        let packed_len = streams.iter().map(end).max().unwrap_or(0) as usize;
-        if packed_len > 0 {
-            room.on_host.grow(packed_len)?;
-            download(&room.stream, room.streams.address(), room.on_host.address(), packed_len)?;
-        }
-        room.wait()?;
-        for (chunk, stream) in set.clone().zip(&streams) {
-            let bytes = match stream {
-                Stream::OnDevice { offset, length } => room.on_host.bytes(*offset as usize..(offset + length) as usize),
-                Stream::OnHost(bytes) => bytes,
-                Stream::NotMade => unreachable!("each chunk has a decision"),
-            };
-            take(chunk, bytes).map_err(|error| Failure::of(chunk, error))?;
-        }
-        Ok(())
-    }
-
-    /// Makes the streams of a set and copies them to their places.
-    fn deliver_to_device(
-        &self,
-        room: &mut Room,
-        set: &Range<usize>,
-        packed: &PackedStreams<'_>,
-    ) -> std::result::Result<(), Failure> {
-        let streams = self.make(room, set)?;
-        let Some(target) = packed.place(set.start, streams.iter().map(Stream::len)) else {
-            // The room's kernels still read the caller's values.
-            return Ok(room.wait()?);
-        };
-        let on_host: u64 =
-            streams.iter().map(|stream| if let Stream::OnHost(bytes) = stream { aligned(bytes.len() as u64) } else { 0 }).sum();
-        room.on_host.grow(on_host as usize)?;
-        let (mut runs, mut to, mut sent) = (Vec::new(), target, 0);
-        memory::reserve(&mut runs, streams.len())?;
-        for stream in &streams {
-            match stream {
-                Stream::OnDevice { offset, length } => {
-                    runs.push(CopiedRun { from: room.streams.address() + offset, to, bytes: *length });
-                }
-                Stream::OnHost(bytes) => {
-                    room.on_host.bytes_mut(sent..sent + bytes.len()).copy_from_slice(bytes);
-                    upload(&room.stream, room.on_host.address() + sent as u64, to, bytes.len())?;
-                    sent += aligned(bytes.len() as u64) as usize;
-                }
-                Stream::NotMade => unreachable!("each chunk has a decision"),
-            }
-            to += aligned(stream.len());
-        }
-        copy_runs(room, self.kernels(), &runs)?;
-        Ok(room.wait()?)
     }
 }
 

@@ -103,7 +103,7 @@ impl Device {
             refused.fetch_add(found, std::sync::atomic::Ordering::Relaxed);
             Ok(())
         };
-        in_sets(self, count, set_len(count, layout.chunk_bytes(), job_len), values.stream, &work, &|| ())?;
+        in_sets(self, count, set_len(count, layout.chunk_bytes(), job_len), values.stream, &work)?;
         Ok(refused.into_inner())
     }
 }

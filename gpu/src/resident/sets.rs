@@ -2,19 +2,19 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{Builder, scope};
 
 use super::{Failure, Fault};
-use crate::device::Device;
+use crate::device::{Device, Lease};
 use crate::error::Error;
 use crate::launch::{CallersEvent, RestoreContext};
 use crate::room::{MAX_ROOMS, Room};
 
 /// Bytes of device memory that the arrays of a set's job take, unless one chunk takes more. Half of it made 512 chunks of 64^3 f32 take 17 % longer on an H100.
 pub(super) const SET_MEMORY: usize = 1536 << 20;
-/// Most chunks of a set: they are a dimension of launch grids.
-const MAX_CHUNKS: usize = 16_384;
+/// Most chunks of a set: those of the first set of each room are a dimension of launch grids.
+const MAX_CHUNKS: usize = 65_535 / MAX_ROOMS;
 /// Sets are not cut smaller than this for the sake of more of them: kernels need enough values to be fast.
 const MIN_SET_BYTES: u64 = 32 << 20;
 
@@ -26,8 +26,70 @@ pub(super) fn set_len(count: usize, chunk_len: u64, job_len: usize) -> usize {
     count.div_ceil(sets).max(worthwhile).min(fitting)
 }
 
+/// What is done with sets of chunks.
+pub(super) trait Work: Sync {
+    /// Starts what is done for the first sets of all rooms together, which have `chunks` chunks. Whether that is anything.
+    ///
+    /// # Errors
+    /// The reason; then nothing is done.
+    fn start_first(&self, _room: &mut Room, _chunks: usize) -> Result<bool, Failure> {
+        Ok(false)
+    }
+
+    /// Ends what [`Work::start_first`] has started in this room. Only then are sets begun.
+    ///
+    /// # Errors
+    /// The reason.
+    fn end_first(&self, _room: &mut Room, _chunks: usize) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Does a set.
+    ///
+    /// # Errors
+    /// The first failure.
+    fn run(&self, room: &mut Room, set: Range<usize>) -> Result<(), Failure>;
+
+    /// Is called when a set has failed.
+    fn break_off(&self) {}
+}
+
+impl<F: Fn(&mut Room, Range<usize>) -> Result<(), Failure> + Sync> Work for F {
+    fn run(&self, room: &mut Room, set: Range<usize>) -> Result<(), Failure> {
+        self(room, set)
+    }
+}
+
+/// Holds threads until it is opened.
+#[derive(Default)]
+struct Gate {
+    is_open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn open(&self) {
+        *self.is_open.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.opened.notify_all();
+    }
+
+    fn wait(&self) {
+        let is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.opened.wait_while(is_open, |is_open| !*is_open));
+    }
+}
+
+/// Opens a gate when it is dropped.
+struct OpenInTheEnd<'a>(&'a Gate);
+
+impl Drop for OpenInTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.open();
+    }
+}
+
 /// Does `work` for the chunks 0 to `count`, up to `set_len` of them at a time, in several rooms. The sets are begun in their order. A set that device memory has
-/// no room for is cut in two. `broken_off` is called when a set has failed.
+/// no room for is cut in two.
 ///
 /// # Errors
 /// The failure of the first set that failed. No further sets are begun then.
@@ -36,8 +98,7 @@ pub(super) fn in_sets(
     count: usize,
     set_len: usize,
     stream: Option<u64>,
-    work: &(impl Fn(&mut Room, Range<usize>) -> Result<(), Failure> + Sync),
-    broken_off: &(impl Fn() + Sync),
+    work: &impl Work,
 ) -> Result<(), Failure> {
     if count == 0 {
         return Ok(());
@@ -48,14 +109,15 @@ pub(super) fn in_sets(
     let sets = count.div_ceil(set_len);
     let next = AtomicUsize::new(0);
     let failed: Mutex<Option<(usize, Failure)>> = Mutex::new(None);
-    let take_sets = || {
+    // `first`: what the thread does before it takes sets.
+    let take_sets = |first: &dyn Fn(&mut Room) -> Result<(), Failure>| {
         let note = |set: usize, failure: Failure| {
             let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
             if failed.as_ref().is_none_or(|&(first, _)| set < first) {
                 *failed = Some((set, failure));
             }
             next.store(sets, Ordering::Relaxed);
-            broken_off();
+            work.break_off();
         };
         let mut lease = match device.lease_room() {
             Ok(lease) => lease,
@@ -65,38 +127,53 @@ pub(super) fn in_sets(
         if let Err(error) = waited {
             return note(0, error.into());
         }
+        let fail = |room: &mut Lease<Room>, set: usize, failure: Failure| {
+            // What the GPU has been given is waited for, and what is in an unknown state is not lent again.
+            let _ = room.lent().wait();
+            if let Fault::Gpu(error) = &failure.fault {
+                let _ = room.check::<()>(Err(error.clone()));
+            }
+            note(set, failure);
+        };
+        if let Err(failure) = first(lease.lent()) {
+            return fail(&mut lease, 0, failure);
+        }
         loop {
             let set = next.fetch_add(1, Ordering::Relaxed);
             if set >= sets {
                 return;
             }
-            let outcome = halving(lease.lent(), set * set_len..count.min((set + 1) * set_len), work);
-            if let Err(failure) = outcome {
-                // What the GPU has been given is waited for, and what is in an unknown state is not lent again.
-                let _ = lease.lent().wait();
-                if let Fault::Gpu(error) = &failure.fault {
-                    let _ = lease.check::<()>(Err(error.clone()));
-                }
-                return note(set, failure);
+            if let Err(failure) = halving(lease.lent(), set * set_len..count.min((set + 1) * set_len), work) {
+                return fail(&mut lease, set, failure);
             }
         }
     };
+    let gate = Gate::default();
+    let wait = |_: &mut Room| {
+        gate.wait();
+        Ok(())
+    };
     scope(|threads| {
-        for _ in 1..sets.min(MAX_ROOMS) {
-            // Without a further thread there is less overlap, no less done.
-            let _ = Builder::new().spawn_scoped(threads, take_sets);
-        }
-        take_sets();
+        take_sets(&|room| {
+            let _open = OpenInTheEnd(&gate);
+            // Threads take some 60 us to start, in which the GPU is busy already.
+            let chunks = count.min(MAX_ROOMS * set_len);
+            let is_started = work.start_first(room, chunks)?;
+            if !is_started {
+                gate.open();
+            }
+            for _ in 1..sets.min(MAX_ROOMS) {
+                // Without a further thread there is less overlap, no less done.
+                let _ = Builder::new().spawn_scoped(threads, || take_sets(&wait));
+            }
+            if is_started { work.end_first(room, chunks) } else { Ok(()) }
+        });
     });
     failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), |(_, failure)| Err(failure))
 }
 
-fn halving(
-    room: &mut Room,
-    set: Range<usize>,
-    work: &(impl Fn(&mut Room, Range<usize>) -> Result<(), Failure> + Sync),
-) -> Result<(), Failure> {
-    match work(room, set.clone()) {
+fn halving(room: &mut Room, set: Range<usize>, work: &impl Work) -> Result<(), Failure> {
+    match work.run(room, set.clone()) {
         Err(Failure { fault: Fault::Gpu(Error::OutOfMemory(_)), .. }) if set.len() > 1 => {
             room.wait()?;
             let middle = set.start + set.len() / 2;

@@ -64,12 +64,15 @@ impl TileReport {
                 self.failures.push(format!("{what}, {place}: {found:?} in place of {expected:?} and {predictor:?}"));
             }
         }
-        // In a batch the kernels decide, and measure the kinds of interpolation that they need.
+        // In a batch the kernels decide, and measure the kinds of interpolation and the differences of interpolated tiles that they need.
         for found in batch.choose(chunk, &choice, 0).expect("chooses").0 {
             let mut of_kinds = expected;
             if let Some(counts) = &mut of_kinds.interpolated {
                 for kind in (0..counts.outliers.len()).filter(|kind| !found.kinds.contains(kind)) {
                     (counts.residuals[kind], counts.outliers[kind]) = Default::default();
+                }
+                for set in (0..counts.differences.len()).filter(|&set| found.set != Some(set)) {
+                    counts.differences[set] = Default::default();
                 }
             }
             if (found.counts, found.predictor) != (of_kinds, Some(predictor)) {
