@@ -135,6 +135,16 @@ pub(crate) fn decompress(stream: Unverified<'_>, mut chunk: ChunkRoom<'_>, works
 /// Pinned memory for a chunk: one that is gathered there and then compressed, or one that is decompressed there and then scattered. The GPU copies from and to
 /// it directly. `None` where chunks of this length go to the CPU for now, where they are long, and where there is no such memory. Streams do not depend on it.
 pub(crate) fn staging(chunk_bytes: usize) -> Option<Staging> {
+    stager(chunk_bytes)?.staging(chunk_bytes).ok()?
+}
+
+/// Whether there is pinned memory for chunks of this length, now or when some comes back.
+pub(crate) fn has_staging(chunk_bytes: usize) -> bool {
+    stager(chunk_bytes).is_some()
+}
+
+/// The GPU that has pinned memory for chunks of this length.
+fn stager(chunk_bytes: usize) -> Option<&'static Device> {
     if chunk_bytes > LONGEST_STAGED {
         return None;
     }
@@ -145,7 +155,7 @@ pub(crate) fn staging(chunk_bytes: usize) -> Option<Staging> {
         Backend::Auto => opening::is_over(settings.device).ok()?,
         Backend::Cuda => {}
     }
-    settings.open().ok()?.staging(chunk_bytes).ok()?
+    settings.open().ok()
 }
 
 /// Measures the CPU's time for a chunk that is for a GPU.

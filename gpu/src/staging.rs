@@ -3,6 +3,7 @@
 use std::sync::PoisonError;
 
 use crate::chunk::ChunkRoom;
+use crate::copy::Busy;
 use crate::device::{Device, MAX_STAGINGS};
 use crate::error::Result;
 use crate::launch::RestoreContext;
@@ -13,6 +14,7 @@ pub struct Staging {
     device: &'static Device,
     memory: Option<PinnedMemory>,
     len: usize,
+    _busy: Busy,
 }
 
 impl Device {
@@ -32,7 +34,7 @@ impl Device {
                 }
             }
         };
-        let mut staging = Staging { device: self, memory: Some(memory), len };
+        let mut staging = Staging { device: self, memory: Some(memory), len, _busy: Busy::new() };
         let _restore = RestoreContext::new();
         staging.memory().grow(len)?;
         Ok(Some(staging))

@@ -24,6 +24,10 @@ impl<F: Fn(usize, &mut Buffers) -> Outcome<()> + Send + Sync + 'static> Work for
     fn chunk_bytes(&self) -> usize {
         self.chunk_bytes
     }
+
+    fn is_of_threads_alone(&self) -> bool {
+        true
+    }
 }
 
 /// Works on the chunks 0 to `count`, of `chunk_bytes` bytes each, once, on any thread. `config` says whether they depend on each other.

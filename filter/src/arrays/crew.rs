@@ -9,6 +9,9 @@
 //!
 //! Chunk `n` has tray `n % trays` from the time it is fed until it is drained, so that at most `trays` chunks are on their way. A crew of one has no
 //! threads: the calling thread computes while it waits.
+//!
+//! Where the calling thread has nothing to fetch and nothing to store, the threads feed and drain as well, and it sleeps until all is done: with a thread on
+//! every core, it would have to wait for one each time.
 
 use std::fmt;
 use std::mem;
@@ -34,6 +37,11 @@ pub(super) trait Work: Send + Sync + 'static {
 
     /// Bytes of the longest chunk that a thread works on.
     fn chunk_bytes(&self) -> usize;
+
+    /// Whether the calling thread has nothing to fetch and nothing to store.
+    fn is_of_threads_alone(&self) -> bool {
+        false
+    }
 
     /// The chunk that a failure is of if it names none itself.
     fn first_chunk(&self, number: usize) -> usize {
@@ -109,6 +117,8 @@ type Store<'a, W> = dyn FnMut(&W, usize, &mut <W as Work>::Fetched, &mut <W as W
 pub(super) struct Crew<W: Work> {
     shared: Arc<Shared<W>>,
     threads: Vec<JoinHandle<()>>,
+    /// Threads that there are to be: the calling thread starts them as it feeds, so that the first one works while the next ones are started.
+    wanted: usize,
 }
 
 struct Shared<W: Work> {
@@ -137,7 +147,7 @@ struct Tray<W: Work> {
 }
 
 impl<W: Work> Crew<W> {
-    /// Starts `threads` threads for the chunks 0 to `total`; none for one.
+    /// A crew of `threads` threads for the chunks 0 to `total`; none for one.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -145,27 +155,35 @@ impl<W: Work> Crew<W> {
         let trays = if threads > 1 { threads * TRAYS_A_THREAD } else { 1 };
         let empty = |_| Tray { fetched: W::Fetched::default(), made: W::Made::default(), outcome: None };
         let trays = memory::collect((0..trays.min(total.max(1))).map(empty))?;
-        let state = State { trays, drained: 0, begun: 0, fed: 0, has_ended: false };
+        let fed = if work.is_of_threads_alone() { trays.len().min(total) } else { 0 };
+        let state = State { trays, drained: 0, begun: 0, fed, has_ended: false };
         // A few hundred bytes, which the allocator's reserve serves where memory is short, as it serves std's own for a thread.
         let shared = Arc::new(Shared { work, total, state: Mutex::new(state), fed: Condvar::new(), computed: Condvar::new() });
-        let mut crew = Self { shared, threads: Vec::new() };
-        if threads > 1 {
-            memory::reserve(&mut crew.threads, threads)?;
-            for number in 0..threads {
-                let shared = Arc::clone(&crew.shared);
-                match Builder::new().spawn(move || {
-                    shared.take_chunks();
-                    leave_buffers(shared.work.chunk_bytes());
-                }) {
-                    Ok(thread) => crew.threads.push(thread),
-                    Err(error) => {
-                        backend::say_once(format_args!("{number} of {threads} threads could be started for an array: {error}"));
-                        break;
-                    }
-                }
+        let wanted = if threads > 1 { threads } else { 0 };
+        let mut threads = Vec::new();
+        memory::reserve(&mut threads, wanted)?;
+        Ok(Self { shared, threads, wanted })
+    }
+
+    /// Starts a thread, if there are not all of them. Whether it did.
+    fn start_thread(&mut self) -> bool {
+        let (number, wanted) = (self.threads.len(), self.wanted);
+        if number == wanted {
+            return false;
+        }
+        let shared = Arc::clone(&self.shared);
+        let started = Builder::new().spawn(move || {
+            shared.take_chunks();
+            leave_buffers(shared.work.chunk_bytes());
+        });
+        match started {
+            Ok(thread) => self.threads.push(thread),
+            Err(error) => {
+                backend::say_once(format_args!("{number} of {wanted} threads could be started for an array: {error}"));
+                self.wanted = number;
             }
         }
-        Ok(crew)
+        self.wanted > number
     }
 
     pub(super) fn work(&self) -> &W {
@@ -206,6 +224,10 @@ impl<W: Work> Crew<W> {
     /// # Errors
     /// Those of `fetch`.
     fn feed(&mut self, fetch: &mut Fetch<'_, W>) -> Result<(), Fault> {
+        if self.shared.work.is_of_threads_alone() {
+            while self.start_thread() {}
+            return Ok(());
+        }
         loop {
             let (chunk, mut fetched) = {
                 let mut state = self.shared.lock();
@@ -220,7 +242,10 @@ impl<W: Work> Crew<W> {
             let mut state = self.shared.lock();
             state.tray(chunk).fetched = fetched;
             state.fed += 1;
-            self.shared.fed.notify_one();
+            drop(state);
+            if !self.start_thread() {
+                self.shared.fed.notify_one();
+            }
         }
     }
 
@@ -333,7 +358,20 @@ impl<W: Work> Shared<W> {
         let mut state = self.lock();
         *state.tray(chunk) = Tray { fetched, made, outcome: Some(outcome) };
         // The caller waits for chunks in their order.
-        if chunk == state.drained {
+        let is_next = chunk == state.drained;
+        if is_next && self.work.is_of_threads_alone() {
+            while matches!(state.next_outcome(), Some(Ok(()))) {
+                let chunk = state.drained;
+                let tray = state.tray(chunk);
+                tray.outcome = None;
+                tray.fetched.empty();
+                tray.made.empty();
+                state.drained += 1;
+            }
+            state.fed = self.total.min(state.drained + state.trays.len());
+            self.fed.notify_all();
+        }
+        if is_next && (state.drained == state.fed || state.next_outcome().is_some()) {
             self.computed.notify_one();
         }
         // Threads that wait for a chunk that will never be fed end with the last one.
@@ -363,126 +401,4 @@ impl<W: Work> State<W> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use quire_codec::Error;
-    use std::cell::Cell;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    /// Doubles each byte; counts the chunks that are on their way.
-    struct Doubling {
-        fails_at: usize,
-        begun: AtomicUsize,
-    }
-
-    impl Work for Doubling {
-        type Fetched = Fetched;
-        type Made = Vec<u8>;
-
-        fn compute(&self, chunk: usize, fetched: &mut Fetched, made: &mut Vec<u8>) -> Result<(), Fault> {
-            self.begun.fetch_add(1, Ordering::SeqCst);
-            assert!(chunk != 1000, "a test's");
-            if chunk == self.fails_at {
-                return Err(Failure::from(Error::invalid("no")).into());
-            }
-            made.extend(fetched.bytes.iter().map(|byte| 2 * byte));
-            Ok(())
-        }
-
-        fn chunk_bytes(&self) -> usize {
-            1
-        }
-    }
-
-    fn run(total: usize, threads: usize, fails_at: usize) -> (Vec<u8>, Result<(), Fault>) {
-        let mut crew = Crew::start(Doubling { fails_at, begun: AtomicUsize::new(0) }, total, threads).expect("memory");
-        let mut stored = Vec::new();
-        let outcome = loop {
-            let step = crew.step(
-                |_, chunk, fetched| {
-                    fetched.bytes.push(chunk as u8 % 100);
-                    Ok(())
-                },
-                |_, chunk, _, made| {
-                    assert_eq!(chunk, stored.len(), "in their order");
-                    stored.extend_from_slice(made);
-                    Ok(())
-                },
-            );
-            if step.is_err() || crew.drained() == total {
-                break step;
-            }
-            crew.wait(None);
-        };
-        (stored, outcome)
-    }
-
-    #[test]
-    fn chunks_come_in_their_order_whatever_the_threads() {
-        for threads in [1, 2, 7] {
-            for total in [0, 1, 2, 500] {
-                let (stored, outcome) = run(total, threads, usize::MAX);
-                assert!(outcome.is_ok());
-                assert!(stored.iter().copied().eq((0..total).map(|chunk| 2 * (chunk as u8 % 100))), "{threads} {total}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_failure_names_its_chunk_and_those_before_it_are_stored() {
-        for threads in [1, 3] {
-            let (stored, outcome) = run(500, threads, 300);
-            let fault = outcome.expect_err("chunk 300 fails");
-            assert_eq!((fault.to_string().as_str(), stored.len()), ("chunk 300: no", 300));
-        }
-    }
-
-    #[test]
-    fn a_panic_of_a_thread_is_a_failure_of_its_chunk() {
-        let (stored, outcome) = run(2000, 2, usize::MAX);
-        let fault = outcome.expect_err("chunk 1000 panics");
-        assert!(matches!(fault.failure, Failure::Panicked(_)));
-        assert_eq!((fault.chunk, stored.len()), (Some(1000), 1000));
-    }
-
-    #[test]
-    fn no_more_chunks_are_on_their_way_than_there_are_trays() {
-        let mut crew = Crew::start(Doubling { fails_at: usize::MAX, begun: AtomicUsize::new(0) }, 1000, 2).expect("memory");
-        crew.feed(&mut |_, _, _| Ok(())).expect("fed");
-        crew.wait(None);
-        crew.feed(&mut |_, _, _| panic!("a tray is free, and nothing was drained")).expect("nothing to feed");
-        std::thread::sleep(Duration::from_millis(20));
-        assert_eq!(crew.work().begun.load(Ordering::SeqCst), 2 * TRAYS_A_THREAD);
-        // Dropped with chunks on their way.
-    }
-
-    #[test]
-    fn a_drained_tray_is_fed_before_the_next_one_is_drained() {
-        let mut crew = Crew::start(Doubling { fails_at: usize::MAX, begun: AtomicUsize::new(0) }, 100, 2).expect("memory");
-        let (fed, stored) = (Cell::new(0), Cell::new(0));
-        while crew.drained() < 100 {
-            let step = crew.step(
-                |_, chunk, _| {
-                    fed.set(chunk + 1);
-                    Ok(())
-                },
-                |_, chunk, _, _| {
-                    assert_eq!(fed.get(), (chunk + 2 * TRAYS_A_THREAD).min(100));
-                    stored.set(chunk + 1);
-                    Ok(())
-                },
-            );
-            step.expect("no chunk fails");
-            crew.wait(None);
-        }
-        assert_eq!(stored.get(), 100);
-    }
-
-    #[test]
-    fn waiting_ends_when_the_time_is_up_or_nothing_is_on_its_way() {
-        let mut crew = Crew::start(Doubling { fails_at: usize::MAX, begun: AtomicUsize::new(0) }, 3, 2).expect("memory");
-        crew.wait(None);
-        crew.wait(Some(Duration::from_millis(1)));
-        assert_eq!(crew.drained(), 0);
-    }
-}
+mod tests;

@@ -9,7 +9,7 @@ use quire_gpu::{ChunkRoom, Staging};
 use super::Outcome;
 use super::crew::{Fault, Fetched, Work};
 use super::dataset::Facts;
-use super::strided::Strided;
+use super::strided::{Stores, Strided};
 use crate::backend;
 use crate::callbacks::check_layout;
 use crate::fence::{Buffers, Failure, with_kept_buffers};
@@ -22,6 +22,8 @@ pub(super) struct Reading {
     pub(super) target: Strided,
     /// Where the file has the chunks, by their numbers, if the threads read it; without that, the calling thread fetches them.
     pub(super) source: Option<(File, Vec<Option<Location>>)>,
+    /// How values are stored in the array.
+    pub(super) stores: Stores,
 }
 
 impl Work for Reading {
@@ -34,6 +36,10 @@ impl Work for Reading {
 
     fn chunk_bytes(&self) -> usize {
         self.facts.dense.bytes()
+    }
+
+    fn is_of_threads_alone(&self) -> bool {
+        self.source.is_some()
     }
 }
 
@@ -57,7 +63,7 @@ impl Reading {
             self.facts.with_room(staging, kept, |mut room, kept| {
                 self.facts.decode(fetched, room.lend(), kept)?;
                 // SAFETY: as above.
-                unsafe { self.target.scatter(&self.facts.touched, &overlap, &self.facts.dense, room.bytes) };
+                unsafe { self.target.scatter(&self.facts.touched, &overlap, &self.facts.dense, room.bytes, self.stores) };
                 Ok(())
             })
         })

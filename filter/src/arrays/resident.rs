@@ -220,6 +220,10 @@ impl Work for ResidentReading {
         self.portions.facts.dense.bytes()
     }
 
+    fn is_of_threads_alone(&self) -> bool {
+        self.source.is_some()
+    }
+
     fn first_chunk(&self, portion: usize) -> usize {
         self.portions.chunks_of(portion).start
     }

@@ -8,7 +8,7 @@ use quire_codec::{AdaptPolicy, ByteOrder, Config, ErrorBound, Layout, Scalar, Sh
 use super::crew::{Crew, Work};
 use super::dataset::Facts;
 use super::reading::Reading;
-use super::strided::{Dense, Strided};
+use super::strided::{Dense, Stores, Strided};
 use super::threads_for;
 use super::touched::TouchedChunks;
 use super::writing::Writing;
@@ -70,7 +70,12 @@ fn an_array_goes_to_a_file_and_comes_back() {
         *locations.last_mut().expect("chunks") = None;
         let mut found = vec![0f32; total];
         let source = Some((file.try_clone().expect("a descriptor"), locations));
-        let reading = Reading { facts: facts(&[0; 3], &EXTENTS), target: strided(&mut found, &EXTENTS), source };
+        let reading = Reading {
+            facts: facts(&[0; 3], &EXTENTS),
+            target: strided(&mut found, &EXTENTS),
+            source,
+            stores: Stores::PastCaches,
+        };
         let mut crew = Crew::start(reading, chunks, threads).expect("memory");
         run(&mut crew, chunks, |_| ());
         drop(crew);
