@@ -28,7 +28,7 @@ const ALIGNMENT: usize = 4096;
 /// started five helpers, with every small allocation refused, had up to 2, 14, 8, 13, 10, 8, 9 and 32 slots of the classes, so that a quarter of the reserve is enough for it.
 const SPARE: u32 = SLOTS as u32 / 4;
 /// What malloc must give after a refusal before such calls begin again.
-const PROBE: Layout = match Layout::from_size_align(64 << 10, 16) {
+pub(crate) const PROBE: Layout = match Layout::from_size_align(64 << 10, 16) {
     Ok(layout) => layout,
     Err(_) => panic!("a power of two"),
 };

@@ -18,6 +18,8 @@ use super::strided::Strided;
 use super::touched::{MOST_AXES, TouchedChunks};
 use super::writing::Writing;
 use super::{Outcome, threads_for};
+use crate::backend::resident;
+use crate::c_api::check_readable;
 use crate::fence::Failure;
 use crate::h5api::Library;
 use crate::h5api::datasets::{ChunkFunctions, Location};
@@ -85,6 +87,7 @@ impl Transfer {
         let found = Suitable::find(&library, dataset, selection, direction)?;
         let Suitable { facts, config, all_chunks, file } = found;
         let total = facts.touched.count();
+        check_memory(&memory, selection.count, gpu.is_some())?;
         let functions = library.chunk_functions()?;
         let job = match direction {
             Direction::Write => {
@@ -295,6 +298,32 @@ impl From<Failure> for Broken {
     fn from(failure: Failure) -> Self {
         Self { failure, place: None }
     }
+}
+
+/// Whether all values of a box can be where they are said to be, as far as the lowest and the highest of them show it.
+fn check_memory(memory: &Strided, count: &[u64], is_on_gpu: bool) -> Outcome<()> {
+    if count.contains(&0) {
+        return Ok(());
+    }
+    let strides = memory.strides();
+    let Some((lowest, bytes)) = memory.span(count) else {
+        return Err(Error::invalid(format_args!(
+            "{count:?} values in strides of {strides:?} bytes are more than this machine can address"
+        ))
+        .into());
+    };
+    if !is_on_gpu {
+        return Ok(check_readable(lowest, bytes as usize, "values")?);
+    }
+    memory.check_alignment(count)?;
+    let (first, last) = (resident::gpu_of(lowest), resident::gpu_of(lowest + (bytes - 1)));
+    if first.is_none() || first != last {
+        return Err(Error::invalid(format_args!(
+            "{count:?} values in strides of {strides:?} bytes reach from {lowest:#x} on beyond a GPU's memory"
+        ))
+        .into());
+    }
+    Ok(())
 }
 
 /// Where the file has the touched chunks, by their numbers.
