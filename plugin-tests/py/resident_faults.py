@@ -18,7 +18,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from resident import FILTER, INVALID, NO_GPU, TYPES, Box, Bytes, Chunks, Driver, Library, OnGpu, digests, field, numbers
+from resident import FILTER, HDF5, INVALID, NO_GPU, TYPES, Box, Bytes, Chunks, Driver, Library, OnGpu, digests, field, numbers
 
 SHAPE, CHUNK = (20, 24, 64), (20, 24, 32)
 OPTIONS, EXACT = (2, 3), b"abs=1e-3"
@@ -235,6 +235,47 @@ def read_only(library: Library, folder: Path) -> None:
     assert boxes.write()[0] == 0
 
 
+def resized(library: Library, folder: Path) -> str:
+    """A dataset that the program shrinks while it is written and read. Returns what is said."""
+    driver = FailingDriver()
+    boxes, quire = Boxes(driver, library, folder / "resized.h5"), library.quire
+    smaller = (*SHAPE[:2], CHUNK[2])
+
+    def transfer(name: str, dataset: h5py.Dataset, values: OnGpu) -> tuple[int, str]:
+        begin = getattr(quire, name)
+        begin.argtypes = [ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p]
+        moved, reason, done, total = ctypes.c_void_p(), Bytes(), ctypes.c_uint64(), ctypes.c_uint64(1)
+        box = Box(TYPES["f4"], 3, None, numbers(ctypes.c_uint64, SHAPE), None, values.address)
+        status = begin(dataset.id.id, None, ctypes.byref(box), 0, ctypes.byref(moved), ctypes.byref(reason))
+        dataset.resize(smaller)
+        while status == 0 and done.value < total.value:
+            quire.quire_free(ctypes.byref(reason))
+            quire.quire_transfer_wait(moved, 100)
+            status = quire.quire_transfer_step(moved, ctypes.byref(done), ctypes.byref(total), ctypes.byref(reason))
+        quire.quire_transfer_end(ctypes.byref(moved))
+        return status, reason.take(quire).decode()
+
+    with h5py.File(boxes.path, "a") as file:
+        dataset = file.create_dataset("resized", SHAPE, "f4", chunks=CHUNK, maxshape=(None,) * 3, compression=FILTER, compression_opts=OPTIONS)
+        outcomes = []
+        for name, values in (("quire_h5_begin_write", boxes.there), ("quire_h5_begin_read", boxes.target)):
+            dataset.resize(SHAPE)
+            dataset[...] = boxes.old
+            dataset.flush()
+            outcomes.append(transfer(name, dataset, values))
+            status, said = outcomes[-1]
+            assert status == HDF5 and said.startswith("chunk at [0, 0, 32]: the dataset has been resized to [20, 24, 32]"), f"{name}: {status}: {said}"
+            # What is left is as it was, or as it is to be.
+            assert dataset.id.get_num_chunks() == 1, "a chunk beyond the dataset's end"
+            found = dataset[...].astype("f8")
+            left = [np.abs(found - each[:, :, : CHUNK[2]]).max() <= 1e-3 for each in (boxes.old, boxes.new)]
+            assert any(left), name
+        dataset.resize(SHAPE)
+        status, said = boxes.transfer("quire_h5_write", {"t": dataset}, boxes.there)
+        assert status == 0 and digests(dataset) == boxes.after, said
+    return outcomes[0][1]
+
+
 def main() -> None:
     library, folder = Library(sys.argv[1]), Path(sys.argv[2])
     if sys.argv[3:]:
@@ -242,6 +283,7 @@ def main() -> None:
         return
     elsewhere(library, folder)
     read_only(library, folder)
+    print(f"a dataset that has shrunk: {resized(library, folder)}")
     for what, step in (("allocations", 1), ("one allocation", 1), ("kernels", 5)):
         # Each process opens the GPU anew: what it has taken or lost stays so.
         for number in range(0, MOST, step):
@@ -253,7 +295,7 @@ def main() -> None:
         else:
             raise AssertionError(f"{what}: a call takes more than {MOST}")
         assert number > 3 * step, f"{what}: none failed"
-        print(f"{what}: {number} are enough, and fewer are an error", end="; ")
+        print(f"{what}: {number} are enough, and the calls with fewer end in order", end="; ")
     print("arrays elsewhere and files for reading are errors")
 
 

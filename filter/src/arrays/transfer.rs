@@ -155,8 +155,23 @@ impl Transfer {
             let failure = Error::invalid("the transfer has failed before: end it, and begin another one").into();
             return Err(Broken { failure, place: None });
         }
+        // The program may have shrunk the dataset since the last step. H5Dwrite_chunk takes a chunk that begins where the dataset ends: it would show up when the
+        // dataset grows again.
+        let extents = match self.library.extents(self.dataset) {
+            Ok(extents) => extents,
+            Err(failure) => return Err(self.broken(failure.into())),
+        };
+        let check = |origin: &[u64; MOST_AXES]| -> Outcome<()> {
+            if extents.iter().zip(origin).all(|(extent, first)| first < extent) {
+                return Ok(());
+            }
+            Err(Failure::hdf5(format_args!(
+                "the dataset has been resized to {extents:?} meanwhile, and the chunk is beyond its end"
+            )))
+        };
         let (library, functions, dataset) = (&self.library, &self.functions, self.dataset);
         let fetch = |origin: &[u64; MOST_AXES], fetched: &mut Fetched| -> Outcome<()> {
+            check(origin)?;
             fetched.mask = library.read_chunk(functions, dataset, origin, &mut fetched.bytes)?;
             Ok(())
         };
@@ -180,6 +195,7 @@ impl Transfer {
                             work.compute(chunk, &mut now, made)?;
                         }
                     }
+                    check(&overlap.origin)?;
                     Ok(library.write_chunk(functions, dataset, &overlap.origin, made)?)
                 },
             ),
@@ -208,6 +224,7 @@ impl Transfer {
                                 *made = work.compress(chunk, &[now])?.swap_remove(0);
                             }
                         }
+                        check(&overlap.origin).map_err(at)?;
                         library.write_chunk(functions, dataset, &overlap.origin, made).map_err(at)?;
                         work.note_written(chunk);
                     }

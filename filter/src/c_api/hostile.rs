@@ -99,7 +99,7 @@ fn batches_that_make_no_sense_are_errors_and_leave_no_streams() {
     let good: [*const c_void; 2] = [values.as_ptr().cast(), values.as_ptr().cast()];
     let compress = |options: &CStr, extents: &[u64], count: usize, length: usize, threads: u32, said: &str| {
         // Not what a call has written: it says that there are no streams, whatever fails.
-        let mut streams = [const { Bytes { address: 1 as *mut c_uchar, length: 7 } }; 2];
+        let mut streams = [const { Bytes { address: std::ptr::dangling_mut(), length: 7 } }; 2];
         refused(INVALID, said, |reason| {
             let (rank, streams) = (extents.len() as u32, streams.as_mut_ptr());
             // SAFETY: the arrays have two elements; calls with more are refused before they are looked at.
@@ -179,7 +179,7 @@ fn boxes_that_make_no_sense_are_errors() {
             refused(INVALID, said, |reason| quire_h5_read(id, hdf5, array, 2, reason));
             if !is_read {
                 refused(INVALID, said, |reason| quire_h5_write(id, hdf5, array, 2, reason));
-                let mut transfer = 1 as *mut super::arrays::ArrayTransfer;
+                let mut transfer = std::ptr::dangling_mut::<super::arrays::ArrayTransfer>();
                 refused(INVALID, said, |reason| quire_h5_begin_write(id, hdf5, array, 2, &mut transfer, reason));
                 assert!(transfer.is_null());
             }
@@ -265,7 +265,7 @@ fn chunks_that_make_no_sense_are_errors_on_the_gpu() {
     let (stream, other) = (stream_of(&EXTENTS), stream_of(&[8, 4]));
     let options = c"abs=1e-3".as_ptr();
     let is_refused = |chunks: &DeviceChunks, said: &str| {
-        let mut streams = [const { Bytes { address: 1 as *mut c_uchar, length: 7 } }; 2];
+        let mut streams = [const { Bytes { address: std::ptr::dangling_mut(), length: 7 } }; 2];
         let (mut offsets, mut lengths) = ([0; 2], [0; 2]);
         // SAFETY: what can be accessed is there.
         unsafe {

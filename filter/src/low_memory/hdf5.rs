@@ -30,6 +30,7 @@ unsafe impl Sync for Hdf5 {}
 macro_rules! functions {
     ($($name:ident($($argument:ident: $type:ty),*) -> $returned:ty;)*) => {$(
         #[expect(non_snake_case, reason = "HDF5's name")]
+        #[allow(clippy::too_many_arguments, reason = "as many as HDF5's")]
         fn $name(&self, $($argument: $type),*) -> $returned {
             let name = CString::new(stringify!($name)).expect("no 0 in it");
             // SAFETY: the function has this signature in every HDF5 since 1.10.
