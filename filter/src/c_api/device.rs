@@ -166,7 +166,8 @@ pub unsafe extern "C" fn quire_device_compress_to_device(
         let count = found.parts.len();
         if target != 0 {
             check_device_address(target, 16, "target")?;
-            let last = target.checked_add(capacity.saturating_sub(1));
+            // A capacity may be rounded up to the next place of a stream.
+            let last = target.checked_add(capacity.saturating_sub(1) & !15);
             let is_there = |address: Option<u64>| address.and_then(resident::gpu_of) == resident::gpu_of_parts(&found.parts);
             if !is_there(Some(target)) || !is_there(last) {
                 return Err(Error::invalid(format_args!(

@@ -188,7 +188,7 @@ fn boxes_that_make_no_sense_are_errors() {
     let both = |array: &ResidentBox, said: &str| transfers(array, said, false);
     let (whole, none): (*const u64, *const u64) = (EXTENTS.as_ptr(), null());
     both(&array_box(none, none, null(), values), "the address of the count is 0x0");
-    both(&array_box(none, whole, null(), null_mut()), "the address of the values is 0x0");
+    both(&array_box(none, whole, null(), null_mut()), "the address of the values is null");
     both(&array_box(none, whole, null(), page), "which this process cannot read");
     both(&array_box([u64::MAX, 0].as_ptr(), whole, null(), values), "from 18446744073709551615 on along axis 0");
     both(&array_box([1, 0].as_ptr(), whole, null(), values), "takes 4 values from 1 on along axis 0: the dataset has 4 there");
@@ -281,6 +281,14 @@ fn chunks_that_make_no_sense_are_errors_on_the_gpu() {
     };
     let page = unreadable();
     let both = [there, next];
+    // The emulator's memory is the host's.
+    if !driver.is_emulated() {
+        refused(INVALID, "which this process cannot read: for values in a GPU's memory", |result| {
+            let (extents, values) = (EXTENTS.as_ptr(), there as *const c_void);
+            // SAFETY: nothing of the values is accessed.
+            unsafe { quire_compress(options, F32, 2, extents, null(), values, BYTES, result) }
+        });
+    }
     is_refused(&chunks(&EXTENTS, &[there, page as u64], null(), null()), "the values of chunk 1 at");
     is_refused(&chunks(&EXTENTS, &[there, 0], null(), null()), "are not in a GPU's memory");
     is_refused(&chunks(&EXTENTS, &[there + 2], null(), null()), "must be a multiple of 4");
