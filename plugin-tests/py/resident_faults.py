@@ -235,6 +235,37 @@ def read_only(library: Library, folder: Path) -> None:
     assert boxes.write()[0] == 0
 
 
+def out_of_the_hosts_reach(library: Library, folder: Path) -> None:
+    """Beginning a transfer does not look at values in a GPU's memory, which the host cannot read. The emulator's is the host's, and is closed to it meanwhile."""
+    driver = FailingDriver()
+    if not hasattr(driver.cuda, "quire_emulator_launched"):
+        return
+    boxes, quire, protect = Boxes(driver, library, folder / "reach.h5"), library.quire, ctypes.CDLL(None).mprotect
+    pages, nothing, reading_and_writing = 4096, 0, 3
+    room = OnGpu(driver, np.zeros(boxes.new.nbytes + 2 * pages, "u1"))
+    address = room.address + -room.address % pages
+    driver.call("cuMemcpyHtoD_v2", ctypes.c_uint64(address), ctypes.c_void_p(boxes.new.ctypes.data), ctypes.c_size_t(boxes.new.nbytes))
+    assert boxes.new.nbytes % pages == 0
+    span = ctypes.c_void_p(address), ctypes.c_size_t(boxes.new.nbytes)
+    begin, transfer, reason = quire.quire_h5_begin_write, ctypes.c_void_p(), Bytes()
+    begin.argtypes = [ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p]
+    box = Box(TYPES["f4"], 3, None, numbers(ctypes.c_uint64, SHAPE), None, address)
+    with h5py.File(boxes.path, "r+") as file:
+        dataset = file["t"]
+        assert protect(*span, nothing) == 0
+        status = begin(dataset.id.id, None, ctypes.byref(box), 0, ctypes.byref(transfer), ctypes.byref(reason))
+        assert protect(*span, reading_and_writing) == 0
+        assert status == 0, reason.take(quire).decode()
+        quire.quire_transfer_end(ctypes.byref(transfer))
+        # The host's functions say that they cannot read it.
+        extents, length, result = numbers(ctypes.c_uint64, SHAPE), ctypes.c_size_t(boxes.new.nbytes), Bytes()
+        assert protect(*span, nothing) == 0
+        status = quire.quire_compress(EXACT, TYPES["f4"], 3, extents, None, span[0], length, ctypes.byref(result))
+        assert protect(*span, reading_and_writing) == 0
+        said = result.take(quire).decode()
+        assert status == INVALID and "which this process cannot read: for values in a GPU's memory there are" in said, said
+
+
 def resized(library: Library, folder: Path) -> str:
     """A dataset that the program shrinks while it is written and read. Returns what is said."""
     driver = FailingDriver()
@@ -283,6 +314,7 @@ def main() -> None:
         return
     elsewhere(library, folder)
     read_only(library, folder)
+    out_of_the_hosts_reach(library, folder)
     print(f"a dataset that has shrunk: {resized(library, folder)}")
     for what, step in (("allocations", 1), ("one allocation", 1), ("kernels", 5)):
         # Each process opens the GPU anew: what it has taken or lost stays so.
