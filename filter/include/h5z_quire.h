@@ -110,13 +110,14 @@ int quire_info(quire_bytes *result);
 /* Compresses `count` arrays of one layout on all cores, and the GPU as quire_compress does.
  *   values   their addresses, of `length` bytes each
  *   threads  1 to 1024, or 0: as many as QUIRE_THREADS says, or as the process may use
- *   streams  receives `count` streams, each to be handed to quire_free. After an error there are none, and the reason names the array
+ *   streams  receives `count` streams, each to be handed to quire_free. After an error all are NULL and 0, and the reason names the array
  * Each thread takes what quire_compress takes, and no more memory is used but for the streams. With adapt=history there is one thread. */
 int quire_compress_batch(const char *options, uint32_t value_type, uint32_t rank, const uint64_t *extents, const void *fill_value,
                          size_t count, const void *const *values, size_t length, uint32_t threads, quire_bytes *streams,
                          quire_bytes *reason);
 
-/* Decompresses `count` streams into arrays of `length` bytes each. After an error the values are unspecified. */
+/* Decompresses `count` streams into arrays of `length` bytes each, which share no bytes with one another or with a stream. After an error the values are
+ * unspecified. */
 int quire_decompress_batch(size_t count, const void *const *streams, const size_t *stream_lengths, void *const *values, size_t length,
                            uint32_t threads, quire_bytes *reason);
 
@@ -127,7 +128,7 @@ typedef struct quire_device_chunks {
     const uint64_t *extents;   /* of every chunk, `rank` of them, slowest first */
     size_t count;              /* chunks */
     const uint64_t *addresses; /* of each chunk's first value */
-    const int64_t *strides;    /* bytes from one value to the next along each axis, of either sign, for all chunks; NULL: C order */
+    const int64_t *strides;    /* bytes from one value to the next along each axis, of either sign, multiples of the size of a value, for all chunks; NULL: C order */
     const uint64_t *counts;    /* [count][rank]: values that each chunk has in memory along each axis, from its first value on; NULL: all of them */
     void *stream;              /* a CUstream or cudaStream_t; NULL and 1 are the legacy default stream, 2 is the default stream of the calling thread */
 } quire_device_chunks;
@@ -135,7 +136,7 @@ typedef struct quire_device_chunks {
 /* Compresses chunks where they are, in a GPU's memory, to streams in the host's memory.
  *   options, fill_value  as for quire_compress; adapt=history is refused
  *   chunks   where `counts` says that a chunk has fewer values than its extents, fill values take the place of the others, or zeros without a fill value
- *   streams  receives `chunks->count` streams, each to be handed to quire_free. After an error there are none, and the reason names the chunk
+ *   streams  receives `chunks->count` streams, each to be handed to quire_free. After an error all are NULL and 0, and the reason names the chunk
  * The streams are those of quire_compress. Waits for what `chunks->stream` was given before, and returns when the values are no longer needed.
  * docs/c.md says which bounds are settled without a look of the host at the values, and how much memory of the GPU is taken.
  * QUIRE_NO_GPU: no kernels, no driver, an old GPU, or QUIRE_BACKEND=cpu. QUIRE_INVALID: an address that is not of a GPU's memory, or of another GPU's. */

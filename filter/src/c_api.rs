@@ -42,7 +42,7 @@ const INTERNAL: c_int = 5;
 /// `QUIRE_UNSUITABLE`: HDF5 can do it, the functions of whole arrays cannot.
 const UNSUITABLE: c_int = 6;
 /// `QUIRE_HDF5`: a call of HDF5 or of the system has failed.
-const HDF5: c_int = 7;
+pub(crate) const HDF5: c_int = 7;
 /// `QUIRE_NO_GPU`: values are in a GPU's memory, and the GPU cannot be used.
 const NO_GPU: c_int = 8;
 
@@ -137,6 +137,10 @@ pub unsafe extern "C" fn quire_decompress(
         // SAFETY: the caller's promise.
         let stream = unsafe { slice_from_raw(stream.cast(), stream_length, "stream")? };
         check_address(values.cast_const(), length, "values")?;
+        let addresses = (stream.as_ptr() as u64, values as u64);
+        if batch::share_bytes(addresses.0, stream.len(), addresses.1, length) {
+            return Err(Error::invalid("the stream and the values share bytes: decompress into an array of its own"));
+        }
         // SAFETY: not null, of a possible length, and the caller vouches for the bytes, of which a decoder reads none that it has not written.
         let values = unsafe { slice::from_raw_parts_mut(values.cast(), length) };
         with_kept_buffers(|kept| batch::decompress(stream, values, kept))?;
@@ -187,6 +191,12 @@ pub unsafe extern "C" fn quire_free(bytes: *mut Bytes) {
 
 impl Bytes {
     pub(crate) const NONE: Self = Self { address: std::ptr::null_mut(), length: 0 };
+
+    /// Whether nothing was delivered.
+    #[cfg(test)]
+    pub(crate) fn is_none(&self) -> bool {
+        self.address.is_null()
+    }
 
     /// A copy for tests.
     #[cfg(test)]
@@ -319,16 +329,37 @@ unsafe fn slice_from_raw<'a, T>(address: *const T, length: usize, what: &str) ->
 
 /// Whether there can be a slice.
 fn check_address<T>(address: *const T, length: usize, what: &str) -> Result<()> {
-    let possible = length.checked_mul(size_of::<T>()).is_some_and(|bytes| isize::try_from(bytes).is_ok());
-    if address.is_null() || !address.is_aligned() || !possible {
+    let bytes = length.checked_mul(size_of::<T>()).filter(|&bytes| isize::try_from(bytes).is_ok());
+    let Some(bytes) = bytes.filter(|_| !address.is_null() && address.is_aligned()) else {
         return Err(Error::invalid(format_args!(
             "the address of the {what} is {address:?} and the length {length}: the address must not be null and must be a multiple of {}, \
              and the length at most {}",
             align_of::<T>(),
             isize::MAX as usize / size_of::<T>()
         )));
+    };
+    check_readable(address as u64, bytes, what)
+}
+
+/// Refuses bytes that the process cannot read, as far as the first and the last one show it: those of a GPU's memory, for one.
+pub(crate) fn check_readable(address: u64, bytes: usize, what: &str) -> Result<()> {
+    if bytes == 0 || is_readable(address) && is_readable(address.wrapping_add(bytes as u64 - 1)) {
+        return Ok(());
     }
-    Ok(())
+    Err(Error::invalid(format_args!(
+        "{what}: there are to be {bytes} bytes from {address:#x} on, which this process cannot read: for values in a GPU's memory there are quire_device_compress \
+         and its kin"
+    )))
+}
+
+/// Whether the process can read the byte at an address.
+fn is_readable(address: u64) -> bool {
+    // The kernel reads the eight bytes of a set of signals, and then finds that there is no such operation: EINVAL, or EFAULT if it cannot read them.
+    const NO_OPERATION: libc::c_int = -1;
+    let no_set: *const c_void = std::ptr::null();
+    // SAFETY: changes nothing, as the operation is none; any address can be asked about.
+    let returned = unsafe { libc::syscall(libc::SYS_rt_sigprocmask, NO_OPERATION, address & !7, no_set, 8usize) };
+    returned != -1 || std::io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT)
 }
 
 /// # Safety
@@ -455,5 +486,7 @@ fn scalar_name(scalar: Scalar) -> &'static str {
     }
 }
 
+#[cfg(test)]
+mod hostile;
 #[cfg(test)]
 mod tests;

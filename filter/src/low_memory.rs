@@ -3,13 +3,16 @@
 //!
 //! `Refusing` replaces Rust's allocator alone. Calls of malloc itself are checked where they are made, and `plugin-tests/py/address_space.py` lets it fail.
 //!
-//! Calls on the GPU are in [`on_the_gpu`]. They have the reserve behind `Refusing`; the others do without, so that no refusal of theirs is hidden.
+//! Calls on the GPU are in [`on_the_gpu`], those on several threads in [`whole_arrays`]. They have the reserve behind `Refusing`; the others do without, so that no
+//! refusal of theirs is hidden.
 
-mod on_the_gpu;
+pub(crate) mod hdf5;
+pub(crate) mod on_the_gpu;
 #[path = "../../codec/tests/common/processes.rs"]
 mod processes;
 #[path = "../../codec/tests/common/refusing.rs"]
 pub(crate) mod refusing;
+mod whole_arrays;
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::{CStr, CString, c_int, c_uint};

@@ -29,7 +29,7 @@ const ALIGNMENT: usize = 4096;
 /// reserve is enough for it.
 const SPARE: u32 = SLOTS as u32 / 4;
 /// What malloc must give after a refusal before such calls begin again.
-const PROBE: Layout = match Layout::from_size_align(64 << 10, 16) {
+pub(crate) const PROBE: Layout = match Layout::from_size_align(64 << 10, 16) {
     Ok(layout) => layout,
     Err(_) => panic!("a power of two"),
 };

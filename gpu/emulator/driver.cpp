@@ -452,7 +452,14 @@ API cuDeviceGetAttribute(int* value, int attribute, int) {
   const int mps = from_environment("QUIRE_EMULATOR_MPS", 0);
   return *value = attribute == MULTIPROCESSORS ? 4 : attribute == MAJOR ? 9 : attribute == MPS_ENABLED ? mps : 0, OK;
 }
-API cuDeviceTotalMem_v2(size_t* size, int) { return *size = size_t(4) << 30, OK; }
+static const size_t DEVICE_MEMORY = size_t(4) << 30;
+API cuDeviceTotalMem_v2(size_t* size, int) { return *size = DEVICE_MEMORY, OK; }
+API cuMemGetInfo_v2(size_t* left, size_t* total) {
+  std::lock_guard guard(lock);
+  size_t taken = 0;
+  for (char* start : device_allocations) taken += allocations[start];
+  return *left = DEVICE_MEMORY - taken, *total = DEVICE_MEMORY, OK;
+}
 
 // The context is never looked at. It is the calling thread's, as with NVIDIA's driver; the memory that blocks spoil is not used for it.
 static pthread_key_t context_key = [] {

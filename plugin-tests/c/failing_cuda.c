@@ -17,6 +17,8 @@ enum { CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_LAUNCH_FAILED = 719, POINTER_DEV
 
 /* How many more succeed; below 0 all do. */
 static atomic_int graphs_before, kernels_left = -1, allocations_left = -1;
+/* How many allocations fail then, before all succeed again; below 0 all fail. And how many have failed. */
+static atomic_int refusals_left = -1, refused;
 /* An array that is said to be in the memory of another GPU. */
 static uint64_t placed_at, placed_bytes;
 static int placed_on;
@@ -32,10 +34,19 @@ static int is_spent(atomic_int *left) {
     return now == 0;
 }
 
-void quire_test_allow(int kernels, int allocations) {
+static int is_refused(void) {
+    if (!is_spent(&allocations_left) || is_spent(&refusals_left)) return 0;
+    refused++;
+    return 1;
+}
+
+void quire_test_allow(int kernels, int allocations, int refusals) {
     kernels_left = kernels;
     allocations_left = allocations;
+    refusals_left = refusals;
 }
+
+int quire_test_refused(void) { return refused; }
 
 void quire_test_place(uint64_t address, uint64_t bytes, int device) {
     placed_at = address;
@@ -59,13 +70,13 @@ int cuLaunchKernel(void *kernel, unsigned x, unsigned y, unsigned z, unsigned th
 }
 
 int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
-    if (is_spent(&allocations_left)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (is_refused()) return CUDA_ERROR_OUT_OF_MEMORY;
     int (*allocate)(uint64_t *, size_t) = (int (*)(uint64_t *, size_t))real("cuMemAlloc_v2");
     return allocate(address, bytes);
 }
 
 int cuMemHostAlloc(void **address, size_t bytes, unsigned flags) {
-    if (is_spent(&allocations_left)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (is_refused()) return CUDA_ERROR_OUT_OF_MEMORY;
     int (*allocate)(void **, size_t, unsigned) = (int (*)(void **, size_t, unsigned))real("cuMemHostAlloc");
     return allocate(address, bytes, flags);
 }

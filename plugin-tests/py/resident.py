@@ -1,6 +1,6 @@
 """Arrays in a GPU's memory through the C functions: the streams and the files are those of h5py's own path, and values come back to the GPU.
 
-    resident.py LIBRARY FOLDER [few]
+    resident.py LIBRARY FOLDER [threads] [few]
 
 The GPU's memory is taken by NVIDIA's driver library alone, so that neither CuPy nor torch is needed; gpu/emulator's stand-in for the driver will do, which is
 slow: `few` takes a part of the cases. Prints the number of comparisons. HDF5_PLUGIN_PATH names the folder of the library.
@@ -12,14 +12,18 @@ import ctypes
 import hashlib
 import json
 import os
+import subprocess
 import sys
+import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import h5py
 import numpy as np
 
 FILTER = 33791
-NO_GPU, INVALID = 8, 1
+NO_GPU, HDF5, INVALID = 8, 7, 1
 TYPES = {"f4": 0, "f8": 1, "f2": 2, "i1": 4, "u1": 5, "i2": 6, "u2": 7, "i4": 8, "u4": 9, "i8": 10, "u8": 11}
 
 
@@ -259,8 +263,57 @@ def check_chunks(driver: Driver, library: Library, few: bool) -> int:
     return compared
 
 
+def check_threads(driver: Driver, library: Library, few: bool) -> int:
+    """Threads that have the GPU compress chunks in its memory, decompress into it, and work on chunks of the host, as the filter does, at once."""
+    options, shape = b"abs=1e-3", (24, 32, 40)
+    arrays = [field(shape, "f4", seed) for seed in range(3)]
+    nbytes = arrays[0].nbytes
+    expected = [library.on_the_host(options, array) for array in arrays]
+    there = OnGpu(driver, np.stack(arrays))
+    targets = [OnGpu(driver, np.zeros((3, *shape), "f4")) for _ in range(2)]
+    counts: list[int] = []
+    failures: list[BaseException] = []
+
+    def chunks_of(array: OnGpu) -> Chunks:
+        addresses = tuple(array.address + number * nbytes for number in range(3))
+        return Chunks(TYPES["f4"], 3, numbers(ctypes.c_uint64, shape), 3, numbers(ctypes.c_uint64, addresses), None, None, None)
+
+    def compress_there() -> None:
+        assert library.compress(options, chunks_of(there)) == expected, "other streams"
+
+    def compress_here() -> None:
+        assert [library.on_the_host(options, array) for array in arrays] == expected, "other streams"
+
+    def decompress(target: OnGpu) -> None:
+        held = [ctypes.create_string_buffer(stream, len(stream)) for stream in expected]
+        places, sizes = (ctypes.c_void_p * 3)(*map(ctypes.addressof, held)), (ctypes.c_size_t * 3)(*map(len, expected))
+        chunks, reason = chunks_of(target), Bytes()
+        status = library.quire.quire_device_decompress(places, sizes, ctypes.byref(chunks), ctypes.byref(reason))
+        assert status == 0, reason.take(library.quire).decode()
+        library.quire.quire_free(ctypes.byref(reason))
+
+    def work(task: Callable[[], None]) -> None:
+        try:
+            for _ in range(3 if few else 100):
+                task()
+                counts.append(1)
+        except BaseException as error:  # noqa: B902
+            failures.append(error)
+
+    tasks = [compress_there, compress_there, compress_here, compress_here, *(partial(decompress, target) for target in targets)]
+    threads = [threading.Thread(target=work, args=(task,)) for task in tasks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+    for target in targets:
+        assert np.abs(target.fetch().astype("f8") - np.stack(arrays)).max() <= 1e-3, "values beyond the bound"
+    return len(counts)
+
+
 def main() -> None:
-    library, folder, few = Library(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:] == ["few"]
+    library, folder, few = Library(sys.argv[1]), Path(sys.argv[2]), "few" in sys.argv[3:]
     info = Bytes()
     assert library.quire.quire_info(ctypes.byref(info)) == 0
     found = json.loads(info.take(library.quire))
@@ -269,6 +322,12 @@ def main() -> None:
         print(f"skipped: {found['why']}")
         return
     driver = Driver()
+    if "threads" in sys.argv[3:]:
+        print(f"{check_threads(driver, library, few)} calls of threads at once")
+        return
+    command = [sys.executable, __file__, *sys.argv[1:3], "threads", *sys.argv[3:]]
+    # Every chunk of the host goes to the GPU, too.
+    print(subprocess.run(command, env=os.environ | {"QUIRE_BACKEND": "cuda"}, capture_output=True, text=True, check=True).stdout.strip())
     compared = check_chunks(driver, library, few) + check_files(driver, library, folder, few)
     print(f"{compared} comparisons")
 

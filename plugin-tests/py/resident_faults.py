@@ -9,6 +9,7 @@ The driver is plugin-tests/c/failing_cuda.c before NVIDIA's or gpu/emulator's. P
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from resident import FILTER, INVALID, NO_GPU, TYPES, Box, Bytes, Chunks, Driver, Library, OnGpu, digests, field, numbers
+from resident import FILTER, HDF5, INVALID, NO_GPU, TYPES, Box, Bytes, Chunks, Driver, Library, OnGpu, digests, field, numbers
 
 SHAPE, CHUNK = (20, 24, 64), (20, 24, 32)
 OPTIONS, EXACT = (2, 3), b"abs=1e-3"
@@ -28,9 +29,18 @@ SECONDS_TO_OPEN = 30
 
 
 class FailingDriver(Driver):
-    def allow(self, kernels: int = -1, allocations: int = -1) -> None:
-        """From now on so many succeed, all if the number is below 0."""
-        self.cuda.quire_test_allow(kernels, allocations)
+    def __init__(self) -> None:
+        # Calls of single chunks launch graphs, which are let alone.
+        os.environ["QUIRE_TEST_LAUNCHES"] = str(1 << 30)
+        super().__init__()
+
+    def allow(self, kernels: int = -1, allocations: int = -1, refusals: int = -1) -> None:
+        """From now on so many succeed, all if the number is below 0. Then so many allocations fail, or all behind."""
+        self.cuda.quire_test_allow(kernels, allocations, refusals)
+
+    def refused(self) -> int:
+        """How many allocations have failed."""
+        return self.cuda.quire_test_refused()
 
     def place(self, array: OnGpu, device: int) -> None:
         """The array is on another GPU, it is said."""
@@ -40,25 +50,33 @@ class FailingDriver(Driver):
 class Calls:
     """The functions of chunks in a GPU's memory, on two chunks."""
 
-    def __init__(self, driver: FailingDriver, library: Library) -> None:
-        self.driver, self.quire = driver, library.quire
-        self.arrays = np.stack([field(CHUNK, "f4", seed) for seed in range(2)])
+    def __init__(self, driver: FailingDriver, library: Library, arrays: np.ndarray | None = None, options: bytes = EXACT) -> None:
+        self.driver, self.quire, self.options = driver, library.quire, options
+        self.arrays = np.stack([field(CHUNK, "f4", seed) for seed in range(2)]) if arrays is None else arrays
         self.there = OnGpu(driver, self.arrays)
-        self.expected = [library.on_the_host(EXACT, array) for array in self.arrays]
+        self.expected = [library.on_the_host(options, array) for array in self.arrays]
         self.target = OnGpu(driver, np.zeros_like(self.arrays))
-        self.packed = OnGpu(driver, np.zeros(2 * self.arrays.nbytes, "u1"))
+        self.packed = OnGpu(driver, np.zeros(2 * self.arrays.nbytes + 64, "u1"))
+
+    @classmethod
+    def of_noise(cls, driver: FailingDriver, library: Library) -> Calls:
+        """Streams are longer than their chunks, of 64 KiB, so that the host makes them, and then takes more memory for them."""
+        bits = np.random.default_rng(0).integers(0, 1 << 32, (2, 16, 32, 32), "u4")
+        made = cls(driver, library, bits.view("f4"), b"pwrel=1e-8")
+        assert min(map(len, made.expected)) > made.arrays[0].nbytes
+        return made
 
     def chunks(self, array: OnGpu) -> Chunks:
         addresses = tuple(array.address + number * self.arrays[0].nbytes for number in range(2))
         return self.chunks_at(addresses)
 
     def chunks_at(self, addresses: tuple[int, ...]) -> Chunks:
-        extents = numbers(ctypes.c_uint64, CHUNK)
+        extents = numbers(ctypes.c_uint64, self.arrays[0].shape)
         return Chunks(TYPES["f4"], 3, extents, len(addresses), numbers(ctypes.c_uint64, addresses), None, None, None)
 
     def compress(self, chunks: Chunks) -> tuple[int, str]:
         streams, reason = (Bytes * chunks.count)(), Bytes()
-        status = self.quire.quire_device_compress(EXACT, None, ctypes.byref(chunks), streams, ctypes.byref(reason))
+        status = self.quire.quire_device_compress(self.options, None, ctypes.byref(chunks), streams, ctypes.byref(reason))
         found = [stream.take(self.quire) for stream in streams]
         assert found == (self.expected if status == 0 else [b""] * chunks.count), f"status {status}: other streams"
         return status, reason.take(self.quire).decode()
@@ -68,7 +86,7 @@ class Calls:
         call = self.quire.quire_device_compress_to_device
         call.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64] + 3 * [ctypes.c_void_p]
         target = target or self.packed.address
-        status = call(EXACT, None, ctypes.byref(chunks), target, self.packed.base.nbytes, offsets, lengths, ctypes.byref(reason))
+        status = call(self.options, None, ctypes.byref(chunks), target, self.packed.base.nbytes, offsets, lengths, ctypes.byref(reason))
         if status == 0:
             assert list(lengths) == [len(stream) for stream in self.expected]
             packed = self.packed.fetch()
@@ -83,7 +101,10 @@ class Calls:
         sizes = (ctypes.c_size_t * 2)(*map(len, self.expected))
         status = self.quire.quire_device_decompress(places, sizes, ctypes.byref(chunks), ctypes.byref(reason))
         if status == 0:
-            assert np.abs(self.target.fetch().astype("f8") - self.arrays).max() <= 1e-3
+            found = self.target.fetch()
+            # Noise has NaN among its bits.
+            is_exact = found.tobytes() == self.arrays.tobytes()
+            assert is_exact or np.abs(found.astype("f8") - self.arrays).max() <= 1e-3
         return status, reason.take(self.quire).decode()
 
     def all(self) -> list[tuple[int, str]]:
@@ -140,16 +161,19 @@ class Boxes:
 def one(library: Library, folder: Path, what: str, number: int) -> bool:
     """Fails from launch or allocation `number` of a process's calls on. Whether any did."""
     driver = FailingDriver()
-    for made in (Calls(driver, library), Boxes(driver, library, folder / f"{what}_{number}.h5")):
-        driver.allow(**{what: number})
+    # What comes first takes the most memory.
+    first = Calls.of_noise(driver, library) if what == "one allocation" else Calls(driver, library)
+    for made in (first, Boxes(driver, library, folder / f"{what}_{number}.h5")):
+        driver.allow(**({"allocations": number, "refusals": 1} if what == "one allocation" else {what: number}))
         outcomes = made.all()
         driver.allow()
         for status, said in outcomes:
-            reason = "OUT_OF_MEMORY" if what == "allocations" else "LAUNCH_FAILED"
+            reason = "LAUNCH_FAILED" if what == "kernels" else "OUT_OF_MEMORY"
             # The emulator has no names for its errors.
             assert status in (0, NO_GPU) and (status == 0 or reason in said or "EMULATOR_ERROR" in said), f"{what} {number}: {status}: {said}"
-        has_failed = any(status for status, _ in outcomes)
-        if what == "allocations" or not has_failed:
+        # A batch is cut in two where one allocation fails, and then succeeds.
+        has_failed = any(status for status, _ in outcomes) or what == "one allocation" and driver.refused() > 0
+        if what != "kernels" or not has_failed:
             following = made.all()
             # A GPU that could not be opened for lack of memory is tried again after a while.
             until = time.monotonic() + SECONDS_TO_OPEN
@@ -211,6 +235,78 @@ def read_only(library: Library, folder: Path) -> None:
     assert boxes.write()[0] == 0
 
 
+def out_of_the_hosts_reach(library: Library, folder: Path) -> None:
+    """Beginning a transfer does not look at values in a GPU's memory, which the host cannot read. The emulator's is the host's, and is closed to it meanwhile."""
+    driver = FailingDriver()
+    if not hasattr(driver.cuda, "quire_emulator_launched"):
+        return
+    boxes, quire, protect = Boxes(driver, library, folder / "reach.h5"), library.quire, ctypes.CDLL(None).mprotect
+    pages, nothing, reading_and_writing = 4096, 0, 3
+    room = OnGpu(driver, np.zeros(boxes.new.nbytes + 2 * pages, "u1"))
+    address = room.address + -room.address % pages
+    driver.call("cuMemcpyHtoD_v2", ctypes.c_uint64(address), ctypes.c_void_p(boxes.new.ctypes.data), ctypes.c_size_t(boxes.new.nbytes))
+    assert boxes.new.nbytes % pages == 0
+    span = ctypes.c_void_p(address), ctypes.c_size_t(boxes.new.nbytes)
+    begin, transfer, reason = quire.quire_h5_begin_write, ctypes.c_void_p(), Bytes()
+    begin.argtypes = [ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p]
+    box = Box(TYPES["f4"], 3, None, numbers(ctypes.c_uint64, SHAPE), None, address)
+    with h5py.File(boxes.path, "r+") as file:
+        dataset = file["t"]
+        assert protect(*span, nothing) == 0
+        status = begin(dataset.id.id, None, ctypes.byref(box), 0, ctypes.byref(transfer), ctypes.byref(reason))
+        assert protect(*span, reading_and_writing) == 0
+        assert status == 0, reason.take(quire).decode()
+        quire.quire_transfer_end(ctypes.byref(transfer))
+        # The host's functions say that they cannot read it.
+        extents, length, result = numbers(ctypes.c_uint64, SHAPE), ctypes.c_size_t(boxes.new.nbytes), Bytes()
+        assert protect(*span, nothing) == 0
+        status = quire.quire_compress(EXACT, TYPES["f4"], 3, extents, None, span[0], length, ctypes.byref(result))
+        assert protect(*span, reading_and_writing) == 0
+        said = result.take(quire).decode()
+        assert status == INVALID and "which this process cannot read: for values in a GPU's memory there are" in said, said
+
+
+def resized(library: Library, folder: Path) -> str:
+    """A dataset that the program shrinks while it is written and read. Returns what is said."""
+    driver = FailingDriver()
+    boxes, quire = Boxes(driver, library, folder / "resized.h5"), library.quire
+    smaller = (*SHAPE[:2], CHUNK[2])
+
+    def transfer(name: str, dataset: h5py.Dataset, values: OnGpu) -> tuple[int, str]:
+        begin = getattr(quire, name)
+        begin.argtypes = [ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p]
+        moved, reason, done, total = ctypes.c_void_p(), Bytes(), ctypes.c_uint64(), ctypes.c_uint64(1)
+        box = Box(TYPES["f4"], 3, None, numbers(ctypes.c_uint64, SHAPE), None, values.address)
+        status = begin(dataset.id.id, None, ctypes.byref(box), 0, ctypes.byref(moved), ctypes.byref(reason))
+        dataset.resize(smaller)
+        while status == 0 and done.value < total.value:
+            quire.quire_free(ctypes.byref(reason))
+            quire.quire_transfer_wait(moved, 100)
+            status = quire.quire_transfer_step(moved, ctypes.byref(done), ctypes.byref(total), ctypes.byref(reason))
+        quire.quire_transfer_end(ctypes.byref(moved))
+        return status, reason.take(quire).decode()
+
+    with h5py.File(boxes.path, "a") as file:
+        dataset = file.create_dataset("resized", SHAPE, "f4", chunks=CHUNK, maxshape=(None,) * 3, compression=FILTER, compression_opts=OPTIONS)
+        outcomes = []
+        for name, values in (("quire_h5_begin_write", boxes.there), ("quire_h5_begin_read", boxes.target)):
+            dataset.resize(SHAPE)
+            dataset[...] = boxes.old
+            dataset.flush()
+            outcomes.append(transfer(name, dataset, values))
+            status, said = outcomes[-1]
+            assert status == HDF5 and said.startswith("chunk at [0, 0, 32]: the dataset has been resized to [20, 24, 32]"), f"{name}: {status}: {said}"
+            # What is left is as it was, or as it is to be.
+            assert dataset.id.get_num_chunks() == 1, "a chunk beyond the dataset's end"
+            found = dataset[...].astype("f8")
+            left = [np.abs(found - each[:, :, : CHUNK[2]]).max() <= 1e-3 for each in (boxes.old, boxes.new)]
+            assert any(left), name
+        dataset.resize(SHAPE)
+        status, said = boxes.transfer("quire_h5_write", {"t": dataset}, boxes.there)
+        assert status == 0 and digests(dataset) == boxes.after, said
+    return outcomes[0][1]
+
+
 def main() -> None:
     library, folder = Library(sys.argv[1]), Path(sys.argv[2])
     if sys.argv[3:]:
@@ -218,7 +314,9 @@ def main() -> None:
         return
     elsewhere(library, folder)
     read_only(library, folder)
-    for what, step in (("allocations", 1), ("kernels", 5)):
+    out_of_the_hosts_reach(library, folder)
+    print(f"a dataset that has shrunk: {resized(library, folder)}")
+    for what, step in (("allocations", 1), ("one allocation", 1), ("kernels", 5)):
         # Each process opens the GPU anew: what it has taken or lost stays so.
         for number in range(0, MOST, step):
             command = [sys.executable, __file__, *sys.argv[1:3], what, str(number)]
@@ -229,7 +327,7 @@ def main() -> None:
         else:
             raise AssertionError(f"{what}: a call takes more than {MOST}")
         assert number > 3 * step, f"{what}: none failed"
-        print(f"{what}: {number} are enough, and fewer are an error", end="; ")
+        print(f"{what}: {number} are enough, and the calls with fewer end in order", end="; ")
     print("arrays elsewhere and files for reading are errors")
 
 

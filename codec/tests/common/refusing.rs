@@ -8,7 +8,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 /// How many calls are refused from the chosen one on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +43,11 @@ static FIRST: AtomicU64 = AtomicU64::new(0);
 static LAST: AtomicU64 = AtomicU64::new(0);
 /// Most bytes of a call that is refused.
 static MOST_BYTES: AtomicUsize = AtomicUsize::new(0);
+/// Calls for fewer bytes have no number. They are refused behind one that has.
+static LEAST_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes that are allocated and not freed, of the whole process.
+static LIVE: AtomicI64 = AtomicI64::new(0);
 
 static TRACE: LazyLock<bool> = LazyLock::new(|| std::env::var_os("QUIRE_TRACE_REFUSALS").is_some());
 
@@ -60,7 +65,17 @@ pub(crate) fn refuse<R>(call: u64, refusals: Refusals, body: impl FnOnce() -> R)
 /// Runs `body` with call number `call` of this process, from 0 on, refused. Returns its result and how many calls there were. One at a time; other threads of
 /// the process get refusals, too.
 pub(crate) fn refuse_everywhere<R>(call: u64, refusals: Refusals, body: impl FnOnce() -> R) -> (R, u64) {
+    refuse_from(0, call, refusals, body)
+}
+
+/// As [`refuse_everywhere`], but calls for few bytes have no numbers: for an allocator with a reserve, which serves these.
+pub(crate) fn refuse_many_bytes_everywhere<R>(call: u64, refusals: Refusals, body: impl FnOnce() -> R) -> (R, u64) {
+    refuse_from(FEW + 1, call, refusals, body)
+}
+
+fn refuse_from<R>(least_bytes: usize, call: u64, refusals: Refusals, body: impl FnOnce() -> R) -> (R, u64) {
     let _ = *TRACE;
+    LEAST_BYTES.store(least_bytes, Ordering::SeqCst);
     CALLS.store(0, Ordering::SeqCst);
     FIRST.store(call, Ordering::SeqCst);
     LAST.store(if refusals == Refusals::One { call } else { u64::MAX }, Ordering::SeqCst);
@@ -69,6 +84,19 @@ pub(crate) fn refuse_everywhere<R>(call: u64, refusals: Refusals, body: impl FnO
     let result = body();
     EVERYWHERE.store(false, Ordering::SeqCst);
     (result, CALLS.load(Ordering::SeqCst))
+}
+
+/// Bytes that are allocated and not freed, of the whole process.
+pub(crate) fn live_bytes() -> i64 {
+    LIVE.load(Ordering::Relaxed)
+}
+
+/// Takes note that an allocation of `before` bytes has `after` bytes now, unless it failed.
+fn note(address: *mut u8, before: usize, after: usize) -> *mut u8 {
+    if !address.is_null() {
+        LIVE.fetch_add(after as i64 - before as i64, Ordering::Relaxed);
+    }
+    address
 }
 
 /// Runs what belongs to the test itself: nothing is refused meanwhile in this thread, and nothing counted.
@@ -92,6 +120,9 @@ fn is_refused(layout: Layout) -> bool {
 
 fn is_refused_everywhere(layout: Layout) -> bool {
     EVERYWHERE.load(Ordering::Relaxed) && {
+        if layout.size() < LEAST_BYTES.load(Ordering::Relaxed) {
+            return LAST.load(Ordering::Relaxed) == u64::MAX && CALLS.load(Ordering::Relaxed) > FIRST.load(Ordering::Relaxed);
+        }
         let call = CALLS.fetch_add(1, Ordering::Relaxed);
         (FIRST.load(Ordering::Relaxed)..=LAST.load(Ordering::Relaxed)).contains(&call)
             && layout.size() <= MOST_BYTES.load(Ordering::Relaxed)
@@ -119,20 +150,21 @@ pub(crate) struct Refusing;
 unsafe impl GlobalAlloc for Refusing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.
-        if is_refused(layout) { null_mut() } else { unsafe { System.alloc(layout) } }
+        if is_refused(layout) { null_mut() } else { note(unsafe { System.alloc(layout) }, 0, layout.size()) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.
-        if is_refused(layout) { null_mut() } else { unsafe { System.alloc_zeroed(layout) } }
+        if is_refused(layout) { null_mut() } else { note(unsafe { System.alloc_zeroed(layout) }, 0, layout.size()) }
     }
 
     unsafe fn realloc(&self, address: *mut u8, layout: Layout, len: usize) -> *mut u8 {
         // SAFETY: the caller's promise.
-        if is_refused(layout) { null_mut() } else { unsafe { System.realloc(address, layout, len) } }
+        if is_refused(layout) { null_mut() } else { note(unsafe { System.realloc(address, layout, len) }, layout.size(), len) }
     }
 
     unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
+        note(address, layout.size(), 0);
         // SAFETY: the caller's promise.
         unsafe { System.dealloc(address, layout) }
     }

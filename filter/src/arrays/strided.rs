@@ -57,7 +57,7 @@ impl Dense {
         for (stride, &extent) in strides.iter_mut().zip(extents).rev() {
             *stride = bytes;
             bytes = isize::try_from(extent).ok().and_then(|extent| bytes.checked_mul(extent)).ok_or_else(|| {
-                Error::invalid(format_args!("chunks of {extents:?} values have more bytes than this machine can address"))
+                Error::invalid(format_args!("{extents:?} values of {size} bytes are more than this machine can address"))
             })?;
         }
         Ok(Self { size, strides, bytes: bytes as usize })
@@ -98,24 +98,30 @@ impl Strided {
         Ok(Dense::new(count, size)?.strides)
     }
 
-    /// Whether no two values of a box share a byte, as far as strides that are sorted show it.
+    /// Whether no two values of a box share a byte: see [`are_apart`].
     pub(crate) fn values_are_apart(&self, count: &[u64]) -> bool {
-        if count.contains(&0) {
-            return true;
+        are_apart(count, &self.strides, self.size)
+    }
+
+    /// The lowest of the box's bytes, and how many there are from that on to the highest; `None` where they are more than the
+    /// machine can address.
+    pub(crate) fn span(&self, count: &[u64]) -> Option<(u64, u64)> {
+        span(self.address as u64, count, &self.strides, self.size)
+    }
+
+    /// Refuses values that kernels cannot access: they take those at multiples of their size alone.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub(crate) fn check_alignment(&self, count: &[u64]) -> Result<()> {
+        let address = self.address as u64;
+        if !address.is_multiple_of(self.size as u64) {
+            return Err(Error::invalid(format_args!(
+                "the address of the values is {address:#x}: in a GPU's memory it must be a multiple of {}",
+                self.size
+            )));
         }
-        let mut axes = [(0, 0); MOST_AXES];
-        let mut used = 0;
-        for (&count, &stride) in count.iter().zip(&self.strides).filter(|&(&count, _)| count > 1) {
-            axes[used] = (stride.unsigned_abs() as u128, u128::from(count));
-            used += 1;
-        }
-        axes[..used].sort_unstable();
-        let mut reach = self.size as u128;
-        axes[..used].iter().all(|&(stride, count)| {
-            let apart = stride >= reach;
-            reach += stride * (count - 1);
-            apart
-        })
+        check_strides(count, &self.strides, self.size)
     }
 
     /// Bytes from one value to the next along each axis.
@@ -185,6 +191,54 @@ impl Strided {
             copy(lens, self.size, source, &layout.strides, self.overlap_address(overlap), &self.strides, stores);
         }
     }
+}
+
+/// Whether no two values share a byte, as far as strides that are sorted show it.
+pub(crate) fn are_apart(count: &[u64], strides: &[isize], size: usize) -> bool {
+    if count.contains(&0) {
+        return true;
+    }
+    let mut axes = [(0, 0); MOST_AXES];
+    let mut used = 0;
+    for (&count, &stride) in count.iter().zip(strides).filter(|&(&count, _)| count > 1) {
+        axes[used] = (stride.unsigned_abs() as u128, u128::from(count));
+        used += 1;
+    }
+    axes[..used].sort_unstable();
+    let mut reach = size as u128;
+    axes[..used].iter().all(|&(stride, count)| {
+        let apart = stride >= reach;
+        reach = reach.saturating_add(stride.saturating_mul(count - 1));
+        apart
+    })
+}
+
+/// The lowest byte of values of `size` bytes in strides of bytes, and how many there are from that on to the highest: none where there are no values. `None` where
+/// they are more than the machine can address.
+pub(crate) fn span(address: u64, count: &[u64], strides: &[isize], size: usize) -> Option<(u64, u64)> {
+    if count.contains(&0) {
+        return Some((address, 0));
+    }
+    let (mut below, mut above) = (0u64, size as u64);
+    for (&count, &stride) in count.iter().zip(strides) {
+        let reach = (count - 1).checked_mul(stride.unsigned_abs() as u64)?;
+        let side = if stride < 0 { &mut below } else { &mut above };
+        *side = side.checked_add(reach)?;
+    }
+    let bytes = below.checked_add(above).filter(|&bytes| isize::try_from(bytes).is_ok())?;
+    let lowest = address.checked_sub(below)?;
+    lowest.checked_add(bytes).map(|_| (lowest, bytes))
+}
+
+/// Refuses strides between values of a GPU's memory that are no multiples of their size.
+///
+/// # Errors
+/// `InvalidArgument`.
+pub(crate) fn check_strides(count: &[u64], strides: &[isize], size: usize) -> Result<()> {
+    if count.iter().zip(strides).all(|(&count, stride)| count <= 1 || stride.unsigned_abs().is_multiple_of(size)) {
+        return Ok(());
+    }
+    Err(Error::invalid(format_args!("strides are {strides:?} bytes: in a GPU's memory they must be multiples of {size}")))
 }
 
 fn offset(indices: &[usize], strides: &[isize]) -> isize {
@@ -378,6 +432,19 @@ mod tests {
                 [18 * row as isize * bytes, 3 * row as isize * bytes, bytes],
                 Stores::PastCaches,
             );
+        }
+    }
+
+    #[test]
+    fn the_span_of_a_box_has_all_its_values_and_one_beyond_all_memory_is_none() {
+        assert_eq!(span(1000, &[3, 5], &[20, 4], 4), Some((1000, 60)));
+        assert_eq!(span(1000, &[3, 5], &[-20, 4], 4), Some((960, 60)));
+        assert_eq!(span(1000, &[3, 0], &[isize::MIN, 4], 4), Some((1000, 0)));
+        assert_eq!(span(1000, &[1, 1], &[isize::MIN, isize::MAX], 8), Some((1000, 8)));
+        for (count, strides) in
+            [([2, 2], [isize::MAX, 4]), ([2, 1], [isize::MIN, 4]), ([u64::MAX, 2], [8, 8]), ([300, 1], [-4, 4])]
+        {
+            assert_eq!(span(1000, &count, &strides, 4), None, "{count:?} {strides:?}");
         }
     }
 

@@ -18,7 +18,8 @@ use super::strided::{Stores, Strided};
 use super::touched::{MOST_AXES, TouchedChunks};
 use super::writing::Writing;
 use super::{Outcome, threads_for};
-use crate::backend;
+use crate::backend::{self, resident};
+use crate::c_api::check_readable;
 use crate::fence::Failure;
 use crate::h5api::Library;
 use crate::h5api::datasets::{ChunkFunctions, Location};
@@ -91,6 +92,7 @@ impl Transfer {
         let found = Suitable::find(&library, dataset, selection, direction)?;
         let Suitable { facts, config, all_chunks, file } = found;
         let total = facts.touched.count();
+        check_memory(&memory, selection.count, gpu.is_some())?;
         let functions = library.chunk_functions()?;
         let job = match direction {
             Direction::Write => {
@@ -161,8 +163,23 @@ impl Transfer {
             let failure = Error::invalid("the transfer has failed before: end it, and begin another one").into();
             return Err(Broken { failure, place: None });
         }
+        // The program may have shrunk the dataset since the last step. H5Dwrite_chunk takes a chunk that begins where the dataset ends: it would show up when the
+        // dataset grows again.
+        let extents = match self.library.extents(self.dataset) {
+            Ok(extents) => extents,
+            Err(failure) => return Err(self.broken(failure.into())),
+        };
+        let check = |origin: &[u64; MOST_AXES]| -> Outcome<()> {
+            if extents.iter().zip(origin).all(|(extent, first)| first < extent) {
+                return Ok(());
+            }
+            Err(Failure::hdf5(format_args!(
+                "the dataset has been resized to {extents:?} meanwhile, and the chunk is beyond its end"
+            )))
+        };
         let (library, functions, dataset) = (&self.library, &self.functions, self.dataset);
         let fetch = |origin: &[u64; MOST_AXES], fetched: &mut Fetched| -> Outcome<()> {
+            check(origin)?;
             fetched.mask = library.read_chunk(functions, dataset, origin, &mut fetched.bytes)?;
             Ok(())
         };
@@ -186,6 +203,7 @@ impl Transfer {
                             work.compute(chunk, &mut now, made)?;
                         }
                     }
+                    check(&overlap.origin)?;
                     Ok(library.write_chunk(functions, dataset, &overlap.origin, made)?)
                 },
             ),
@@ -214,6 +232,7 @@ impl Transfer {
                                 *made = work.compress(chunk, &[now])?.swap_remove(0);
                             }
                         }
+                        check(&overlap.origin).map_err(at)?;
                         library.write_chunk(functions, dataset, &overlap.origin, made).map_err(at)?;
                         work.note_written(chunk);
                     }
@@ -309,6 +328,32 @@ impl From<Failure> for Broken {
 /// Most threads for a write of chunks of this length.
 fn most_that_gather(chunk_bytes: usize) -> usize {
     if backend::has_staging(chunk_bytes) { (GATHERED_AT_ONCE / chunk_bytes).clamp(1, MOST_THAT_GATHER) } else { usize::MAX }
+}
+
+/// Whether all values of a box can be where they are said to be, as far as the lowest and the highest of them show it.
+fn check_memory(memory: &Strided, count: &[u64], is_on_gpu: bool) -> Outcome<()> {
+    if count.contains(&0) {
+        return Ok(());
+    }
+    let strides = memory.strides();
+    let Some((lowest, bytes)) = memory.span(count) else {
+        return Err(Error::invalid(format_args!(
+            "{count:?} values in strides of {strides:?} bytes are more than this machine can address"
+        ))
+        .into());
+    };
+    if !is_on_gpu {
+        return Ok(check_readable(lowest, bytes as usize, "values")?);
+    }
+    memory.check_alignment(count)?;
+    let (first, last) = (resident::gpu_of(lowest), resident::gpu_of(lowest + (bytes - 1)));
+    if first.is_none() || first != last {
+        return Err(Error::invalid(format_args!(
+            "{count:?} values in strides of {strides:?} bytes reach from {lowest:#x} on beyond a GPU's memory"
+        ))
+        .into());
+    }
+    Ok(())
 }
 
 /// Where the file has the touched chunks, by their numbers.

@@ -10,6 +10,7 @@ use super::{Obstacle, say_once};
 use crate::ALLOCATOR;
 use crate::dictionary;
 use crate::fence::Failure;
+use crate::reserve;
 
 /// The number of the GPU in whose memory an address is; `None` for the host's memory. Loads no driver: where the process has none, no address is of a GPU.
 pub(crate) fn gpu_of(address: u64) -> Option<usize> {
@@ -37,7 +38,7 @@ pub(crate) fn not_of_a_gpu(chunk: usize, address: u64, found: Option<usize>, bef
 /// The GPU with this number, which has the values in its memory.
 ///
 /// # Errors
-/// `NoGpu`.
+/// `NoGpu`, and a lack of the host's memory.
 pub(crate) fn device(ordinal: usize) -> std::result::Result<&'static Device, Failure> {
     let refused = |why: &dyn fmt::Display| {
         Failure::no_gpu(format_args!("the values are in the memory of GPU {ordinal}, but {why}; copy them to the host"))
@@ -46,9 +47,12 @@ pub(crate) fn device(ordinal: usize) -> std::result::Result<&'static Device, Fai
         return Err(refused(&Obstacle::Unwanted));
     }
     if ALLOCATOR.is_low() {
-        return Err(refused(&Obstacle::LowMemory));
+        return Err(Error::OutOfMemory { bytes: reserve::PROBE.size() as u64 }.into());
     }
-    quire_gpu::device(ordinal).map_err(|error| refused(&error))
+    quire_gpu::device(ordinal).map_err(|error| match error {
+        quire_gpu::Error::NoHostMemory(bytes) => Error::OutOfMemory { bytes }.into(),
+        error => refused(&error),
+    })
 }
 
 /// Waits for what a caller's stream was given before.

@@ -22,19 +22,19 @@ use crate::h5api::Library;
 #[repr(C)]
 #[derive(Debug)]
 pub struct ArrayBox {
-    value_type: u32,
-    rank: u32,
-    start: *const u64,
-    count: *const u64,
-    strides: *const i64,
-    values: *mut c_void,
+    pub(crate) value_type: u32,
+    pub(crate) rank: u32,
+    pub(crate) start: *const u64,
+    pub(crate) count: *const u64,
+    pub(crate) strides: *const i64,
+    pub(crate) values: *mut c_void,
 }
 
 /// `quire_box` with its last field, which programs that were built before it do not have: it is looked at where the values are in a GPU's memory.
 #[repr(C)]
-struct ResidentBox {
-    values: ArrayBox,
-    stream: *mut c_void,
+pub(crate) struct ResidentBox {
+    pub(crate) values: ArrayBox,
+    pub(crate) stream: *mut c_void,
 }
 
 /// `quire_transfer`: a write or a read on its way.
@@ -87,17 +87,12 @@ pub unsafe extern "C" fn quire_compress_batch(
 ) -> c_int {
     let body = || -> Result<(), Fault> {
         // SAFETY: the caller's promise.
+        unsafe { clear(streams, count)? };
+        // SAFETY: the caller's promise.
         let (layout, config) =
             unsafe { task_from_raw(options, value_type, rank, extents, fill_value, length).map_err(Failure::from)? };
         // SAFETY: the caller's promise.
-        let values = unsafe { ByChunk::new(values, count, "values")? };
-        if count > 0 {
-            check_address(streams, count, "streams").map_err(Failure::from)?;
-        }
-        for chunk in 0..count {
-            // SAFETY: the caller's promise; what is there need not be initialized.
-            unsafe { streams.add(chunk).write(Bytes::NONE) };
-        }
+        let values = unsafe { ByChunk::new(values, count, "addresses of values")? };
         let targets = ByChunk(streams.cast_const());
         let outcome =
             batch::run(count, length, threads, Some(&config), move |chunk, Buffers { workspace, stream, history, .. }| {
@@ -142,11 +137,19 @@ pub unsafe extern "C" fn quire_decompress_batch(
         // SAFETY: the caller's promise.
         let (streams, lengths, values) = unsafe {
             (
-                ByChunk::new(streams, count, "streams")?,
-                ByChunk::new(stream_lengths, count, "stream lengths")?,
-                ByChunk::new(values, count, "values")?,
+                ByChunk::new(streams, count, "addresses of streams")?,
+                ByChunk::new(stream_lengths, count, "lengths of streams")?,
+                ByChunk::new(values, count, "addresses of values")?,
             )
         };
+        // SAFETY: there are as many addresses and lengths as chunks.
+        let (arrays, of_streams) = unsafe {
+            (
+                (0..count).map(|chunk| values.of(chunk) as u64),
+                (0..count).map(|chunk| (streams.of(chunk) as u64, lengths.of(chunk))),
+            )
+        };
+        batch::check_apart(arrays, length, of_streams)?;
         batch::run(count, length, threads, None, move |chunk, kept| {
             let (streams, lengths, values) = (&streams, &lengths, &values);
             // SAFETY: the caller's promise.
@@ -324,6 +327,21 @@ impl Reason for Broken {
     }
 }
 
+/// Notes that no streams are delivered yet, so that a caller may free them whatever comes.
+///
+/// # Safety
+/// `streams` has room for `count` streams; what is there need not be initialized.
+pub(super) unsafe fn clear(streams: *mut Bytes, count: usize) -> Result<(), Failure> {
+    if count > 0 {
+        check_address(streams, count, "streams")?;
+    }
+    for chunk in 0..count {
+        // SAFETY: the caller's promise.
+        unsafe { streams.add(chunk).write(Bytes::NONE) };
+    }
+    Ok(())
+}
+
 /// Runs the body of a call that delivers nothing but a reason.
 pub(super) fn ended<E: From<Failure>>(body: impl FnOnce() -> Result<(), E>) -> Result<Bytes, E> {
     let outcome = contain(|| Ok::<_, Failure>(body()));
@@ -398,8 +416,9 @@ unsafe fn begin(
         let strides = unsafe { slice_from_raw(values.strides, rank, "strides")? };
         memory::collect(strides.iter().map(|&stride| stride as isize))?
     };
-    if !count.contains(&0) {
-        check_address(values.values.cast::<u8>().cast_const(), size, "values")?;
+    // The transfer looks at what is there once it knows whose memory it is.
+    if values.values.is_null() && !count.contains(&0) {
+        return Err(Error::invalid("the address of the values is null").into());
     }
     // SAFETY: the caller's promise.
     let memory = unsafe { Strided::new(values.values.cast(), size, strides) };

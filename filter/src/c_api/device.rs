@@ -2,12 +2,14 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use quire_codec::{Config, Error, Layout, memory};
+use quire_codec::{Config, Error, Layout, max_stream_len, memory};
 use quire_gpu::{ArrayAxes, Device, PackedStreams, Part, Resident, ResidentStream};
 
-use super::arrays::ended;
+use super::arrays::{clear, ended};
 use super::{Bytes, MOST_EXTENTS, check_address, deliver, quire_free, slice_from_raw, task_from_raw, value_type_of};
+use crate::arrays::batch;
 use crate::arrays::crew::Fault;
+use crate::arrays::strided::{Strided, are_apart, check_strides, span};
 use crate::backend::resident;
 use crate::fence::Failure;
 
@@ -15,14 +17,14 @@ use crate::fence::Failure;
 #[repr(C)]
 #[derive(Debug)]
 pub struct DeviceChunks {
-    value_type: u32,
-    rank: u32,
-    extents: *const u64,
-    count: usize,
-    addresses: *const u64,
-    strides: *const i64,
-    counts: *const u64,
-    stream: *mut c_void,
+    pub(crate) value_type: u32,
+    pub(crate) rank: u32,
+    pub(crate) extents: *const u64,
+    pub(crate) count: usize,
+    pub(crate) addresses: *const u64,
+    pub(crate) strides: *const i64,
+    pub(crate) counts: *const u64,
+    pub(crate) stream: *mut c_void,
 }
 
 /// Chunks that have been looked at: all of one GPU.
@@ -30,12 +32,50 @@ struct Found {
     layout: Layout,
     axes: ArrayAxes,
     parts: Vec<Part<'static>>,
+    /// Where the values of each chunk are.
+    spans: Vec<Span>,
+    /// Whether chunks may have other values between theirs.
+    have_gaps: bool,
     stream: u64,
     /// `None` where there are no chunks.
     device: Option<&'static Device>,
 }
 
+/// The bytes from a chunk's lowest value on to the end of its highest.
+#[derive(Debug)]
+struct Span {
+    lowest: u64,
+    bytes: u64,
+    /// Whether no two of its values share a byte.
+    is_apart: bool,
+}
+
+impl Span {
+    /// The address of the last byte.
+    fn last(&self) -> u64 {
+        self.lowest + self.bytes.saturating_sub(1)
+    }
+
+    fn shares_bytes(&self, address: u64, bytes: u64) -> bool {
+        batch::share_bytes(self.lowest, self.bytes as usize, address, bytes as usize)
+    }
+}
+
 impl Found {
+    /// Refuses chunks that cannot be written side by side. Where there are gaps between the values of a chunk, others may lie there: then it is those at one
+    /// address alone.
+    fn check_apart(&self) -> Result<(), Failure> {
+        if let Some(chunk) = self.spans.iter().position(|span| !span.is_apart) {
+            return Err(Error::invalid(format_args!("the strides let values of chunk {chunk} share bytes")).into());
+        }
+        let used = || self.spans.iter().enumerate().filter(|(_, span)| span.bytes > 0);
+        let length = if self.have_gaps { 1 } else { self.spans.first().map_or(0, |span| span.bytes as usize) };
+        if used().count() == self.spans.len() {
+            batch::check_apart(used().map(|(_, span)| span.lowest), length, std::iter::empty())?;
+        }
+        Ok(())
+    }
+
     fn resident(&self) -> Resident<'_> {
         Resident { axes: &self.axes, parts: &self.parts, stream: Some(self.stream) }
     }
@@ -75,14 +115,13 @@ pub unsafe extern "C" fn quire_device_compress(
 ) -> c_int {
     let body = || -> Result<(), Fault> {
         // SAFETY: the caller's promise.
-        let (found, config) = unsafe { task(options, fill_value, chunks)? };
+        let found = unsafe {
+            clear(streams, chunks.as_ref().map_or(0, |chunks| chunks.count))?;
+            task(options, fill_value, chunks)?
+        };
+        let (found, config) = found;
         let Some(device) = found.device else { return Ok(()) };
         let count = found.parts.len();
-        check_address(streams, count, "streams").map_err(Failure::from)?;
-        for chunk in 0..count {
-            // SAFETY: the caller's promise; what is there need not be initialized.
-            unsafe { streams.add(chunk).write(Bytes::NONE) };
-        }
         let targets = Targets(streams);
         let take = |chunk: usize, stream: &[u8]| {
             let made = Bytes::copy_of(stream)?;
@@ -127,15 +166,27 @@ pub unsafe extern "C" fn quire_device_compress_to_device(
         let count = found.parts.len();
         if target != 0 {
             check_device_address(target, 16, "target")?;
-            if resident::gpu_of(target) != resident::gpu_of_parts(&found.parts) {
-                return Err(Failure::from(Error::invalid(format_args!(
-                    "the target {target:#x} is not in the memory of the GPU that has the values"
-                )))
+            // A capacity may be rounded up to the next place of a stream.
+            let last = target.checked_add(capacity.saturating_sub(1) & !15);
+            let is_there = |address: Option<u64>| address.and_then(resident::gpu_of) == resident::gpu_of_parts(&found.parts);
+            if !is_there(Some(target)) || !is_there(last) {
+                return Err(Error::invalid(format_args!(
+                    "the target {target:#x}, of {capacity} bytes, is not in the memory of the GPU that has the values"
+                ))
                 .into());
+            }
+            if let Some(chunk) = found.spans.iter().position(|span| span.shares_bytes(target, capacity)) {
+                return Err(
+                    Error::invalid(format_args!("the target {target:#x} and the values of chunk {chunk} share bytes")).into()
+                );
             }
         }
         check_address(offsets, count, "offsets").map_err(Failure::from)?;
         check_address(lengths, count, "lengths").map_err(Failure::from)?;
+        let numbers_len = count * size_of::<u64>();
+        if batch::share_bytes(offsets as u64, numbers_len, lengths as u64, numbers_len) {
+            return Err(Error::invalid("offsets and lengths share bytes: each chunk has one of both").into());
+        }
         // SAFETY: the caller's promise; numbers may be anything.
         let (offsets, lengths) = unsafe {
             offsets.write_bytes(0, count);
@@ -171,24 +222,44 @@ pub unsafe extern "C" fn quire_device_decompress(
         // SAFETY: the caller's promise.
         let (addresses, lengths) = unsafe {
             (
-                slice_from_raw(streams, count, "streams").map_err(Failure::from)?,
-                slice_from_raw(stream_lengths, count, "stream lengths").map_err(Failure::from)?,
+                slice_from_raw(streams, count, "addresses of streams").map_err(Failure::from)?,
+                slice_from_raw(stream_lengths, count, "lengths of streams").map_err(Failure::from)?,
             )
         };
+        found.check_apart()?;
         let gpu = resident::gpu_of_parts(&found.parts);
         let mut streams = Vec::new();
         memory::reserve(&mut streams, count).map_err(Failure::from)?;
+        // The last byte of all streams in the GPU's memory, and the chunk of that stream.
+        let mut highest = (0, 0);
         for (chunk, (&address, &length)) in addresses.iter().zip(lengths).enumerate() {
             let stream = match resident::gpu_of(address as u64) {
-                Some(number) if Some(number) == gpu => ResidentStream::Device { address: address as u64, length: length as u64 },
+                Some(number) if Some(number) == gpu => {
+                    let (address, length) = (address as u64, length as u64);
+                    // As in `chunks_from_raw`, streams of no possible length apart.
+                    let last = address.checked_add(length.saturating_sub(1));
+                    if length > max_stream_len(&found.layout) && last.and_then(resident::gpu_of) != gpu {
+                        return Err(ends_outside(chunk, address, length));
+                    }
+                    highest = highest.max((last.unwrap_or(address), chunk));
+                    ResidentStream::Device { address, length }
+                }
                 Some(number) => {
                     let text = format_args!("the stream is in the memory of GPU {number}, the chunks are in that of another");
                     return Err(Fault { chunk: Some(chunk), failure: Error::invalid(text).into() });
                 }
                 // SAFETY: the caller's promise.
-                None => ResidentStream::Host(unsafe { slice_from_raw(address.cast(), length, "stream").map_err(Failure::from)? }),
+                None => ResidentStream::Host(
+                    unsafe { slice_from_raw(address.cast(), length, "stream") }
+                        .map_err(|error| Fault { chunk: Some(chunk), failure: error.into() })?,
+                ),
             };
             streams.push(stream);
+        }
+        if let (1.., chunk) = highest
+            && resident::gpu_of(highest.0) != gpu
+        {
+            return Err(ends_outside(chunk, addresses[chunk] as u64, lengths[chunk] as u64));
         }
         // SAFETY: the caller's promise.
         let outcome = unsafe { device.decompress_resident(&streams, &found.resident(), &found.layout) };
@@ -241,11 +312,19 @@ unsafe fn chunks_from_raw(chunks: *const DeviceChunks) -> Result<Found, Failure>
     let layout = Layout::of_chunk(scalar, byte_order, extents)?;
     resident::check_type(&layout)?;
     let axes = ArrayAxes::new(extents, strides, scalar.size())?;
-    let mut parts = Vec::new();
+    let size = scalar.size();
+    let in_c_order = Strided::in_c_order(extents, size)?;
+    let strides = strides.map(|strides| memory::collect(strides.iter().map(|&stride| stride as isize))).transpose()?;
+    let have_gaps = counts.is_some() || strides.as_ref().is_some_and(|strides| *strides != in_c_order);
+    let strides = strides.unwrap_or(in_c_order);
+    check_strides(extents, &strides, size)?;
+    let (mut parts, mut spans) = (Vec::new(), Vec::new());
     memory::reserve(&mut parts, count)?;
+    memory::reserve(&mut spans, count)?;
     let mut gpu = None;
     for (chunk, &address) in addresses.iter().enumerate() {
-        let part = match counts.map(|counts| &counts[chunk * rank..(chunk + 1) * rank]) {
+        let counts = counts.map(|counts| &counts[chunk * rank..(chunk + 1) * rank]);
+        let part = match counts {
             None => axes.whole(address),
             Some(counts) if counts.iter().zip(extents).all(|(count, extent)| count <= extent) => {
                 axes.part(address, |_| 0, |axis| counts[axis], None)
@@ -263,9 +342,34 @@ unsafe fn chunks_from_raw(chunks: *const DeviceChunks) -> Result<Found, Failure>
         }
         gpu = found;
         parts.push(part);
+        let counts = counts.unwrap_or(extents);
+        let Some((lowest, bytes)) = span(address, counts, &strides, size) else { return Err(beyond_memory(chunk, address)) };
+        spans.push(Span { lowest, bytes, is_apart: !have_gaps || are_apart(counts, &strides, size) });
+    }
+    // The driver is asked about the ends of all chunks together: each question takes it longer than a GPU takes to compress 4 KiB.
+    let used = || spans.iter().enumerate().filter(|(_, span)| span.bytes > 0);
+    let ends = [used().map(|(chunk, span)| (span.lowest, chunk)).min(), used().map(|(chunk, span)| (span.last(), chunk)).max()];
+    for (end, chunk) in ends.into_iter().flatten() {
+        if resident::gpu_of(end) != gpu {
+            return Err(beyond_memory(chunk, addresses[chunk]));
+        }
     }
     let device = gpu.map(resident::device).transpose()?;
-    Ok(Found { layout, axes, parts, stream: chunks.stream as u64, device })
+    Ok(Found { layout, axes, parts, spans, have_gaps, stream: chunks.stream as u64, device })
+}
+
+/// The refusal of a stream of which a part is elsewhere.
+fn ends_outside(chunk: usize, address: u64, length: u64) -> Fault {
+    let text = format_args!("the stream of {length} bytes at {address:#x} ends outside of the GPU's memory");
+    Fault { chunk: Some(chunk), failure: Error::invalid(text).into() }
+}
+
+/// The refusal of a chunk whose values cannot all be in a GPU's memory.
+fn beyond_memory(chunk: usize, address: u64) -> Failure {
+    let text = format_args!(
+        "the values of chunk {chunk} at {address:#x} reach beyond the GPU's memory: look at its extents and strides"
+    );
+    Error::invalid(text).into()
 }
 
 fn check_device_address(address: u64, alignment: usize, what: &str) -> Result<(), Failure> {

@@ -3,6 +3,9 @@
 //! Each test runs in processes of its own, as the device is opened once a process. Without a GPU, looking for one is what is tested; `QUIRE_REQUIRE_CUDA=1` makes that a
 //! failure.
 
+pub(crate) mod driver;
+mod resident;
+
 use std::ffi::c_uint;
 
 use hdf5_sys::h5z::H5Z_FLAG_REVERSE;
@@ -23,7 +26,7 @@ const ROWS: c_uint = 200;
 const COLUMNS: c_uint = 256;
 
 /// Whether there is a GPU. The reason is printed if there is none.
-fn has_gpu() -> bool {
+pub(crate) fn has_gpu() -> bool {
     match quire_gpu::device(0) {
         Ok(_) => true,
         Err(reason) => {

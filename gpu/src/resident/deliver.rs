@@ -142,13 +142,13 @@ fn deliver_to_device(
     streams: &[Stream],
     packed: &PackedStreams<'_>,
 ) -> Result<(), Failure> {
+    let on_host: u64 =
+        streams.iter().map(|stream| if let Stream::OnHost(bytes) = stream { aligned(bytes.len() as u64) } else { 0 }).sum();
+    room.on_host.grow(on_host as usize)?;
     let Some(target) = packed.place(set.start, streams.iter().map(Stream::len)) else {
         // The room's kernels still read the caller's values.
         return Ok(room.wait()?);
     };
-    let on_host: u64 =
-        streams.iter().map(|stream| if let Stream::OnHost(bytes) = stream { aligned(bytes.len() as u64) } else { 0 }).sum();
-    room.on_host.grow(on_host as usize)?;
     let (mut runs, mut to, mut sent) = (Vec::new(), target, 0);
     memory::reserve(&mut runs, streams.len())?;
     for stream in streams {

@@ -49,24 +49,27 @@ impl<'a> PackedStreams<'a> {
     }
 
     /// Gives streams from chunk `first` on their places, when all chunks before have theirs. The address of the first one, if they fit; `None` too when the batch
-    /// is broken off.
+    /// is broken off. Streams that have places keep them: a set is made again, in two halves, where the GPU had no memory for its last part.
     pub(super) fn place(&self, first: usize, lengths: impl Iterator<Item = u64>) -> Option<u64> {
         let mut places = self.lock();
-        while places.next != first {
+        while places.next < first {
             if places.is_broken_off {
                 return None;
             }
             places = self.placed.wait(places).unwrap_or_else(PoisonError::into_inner);
         }
-        let begin = places.end;
+        let begin = if first < places.next { places.offsets[first] } else { places.end };
+        let (mut next, mut end) = (first, begin);
         for length in lengths {
-            let chunk = places.next;
-            (places.offsets[chunk], places.lengths[chunk]) = (places.end, length);
-            places.end += aligned(length);
-            places.next += 1;
+            (places.offsets[next], places.lengths[next]) = (end, length);
+            end += aligned(length);
+            next += 1;
+        }
+        if next > places.next {
+            (places.next, places.end) = (next, end);
         }
         self.placed.notify_all();
-        (self.target != 0 && places.end <= self.capacity).then(|| self.target + begin)
+        (self.target != 0 && end <= self.capacity).then(|| self.target + begin)
     }
 
     /// Lets nobody wait for places any more.
@@ -101,6 +104,19 @@ mod tests {
         });
         assert!(packed.check().is_err());
         assert_eq!((offsets, lengths), ([0, 32, 48, 96, 112], [17, 16, 40, 1, 100]));
+    }
+
+    #[test]
+    fn a_set_that_is_made_again_in_two_halves_keeps_its_places() {
+        let (mut offsets, mut lengths) = ([0; 5], [0; 5]);
+        let packed = PackedStreams::new(1 << 20, 200, &mut offsets, &mut lengths);
+        let streams = [17, 16, 40, 1, 60];
+        let place = |range: std::ops::Range<usize>| packed.place(range.start, streams[range].iter().copied());
+        assert_eq!([place(0..2), place(2..4)], [Some(1 << 20), Some((1 << 20) + 48)]);
+        // The set of the chunks 2 and 3 fails behind its places.
+        assert_eq!([place(2..3), place(3..4), place(4..5)], [48, 96, 112].map(|offset| Some((1 << 20) + offset)));
+        assert!(packed.check().is_ok());
+        assert_eq!((offsets, lengths), ([0, 32, 48, 96, 112], streams));
     }
 
     #[test]

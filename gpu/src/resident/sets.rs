@@ -119,6 +119,10 @@ pub(super) fn in_sets(
             next.store(sets, Ordering::Relaxed);
             work.break_off();
         };
+        let _guard = OnPanic(|| {
+            next.store(sets, Ordering::Relaxed);
+            work.break_off();
+        });
         let mut lease = match device.lease_room() {
             Ok(lease) => lease,
             Err(error) => return note(0, error.into()),
@@ -172,6 +176,17 @@ pub(super) fn in_sets(
     failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), |(_, failure)| Err(failure))
 }
 
+/// Calls its function where a panic drops it: others may wait for what the thread was to do.
+struct OnPanic<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnPanic<F> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            (self.0)();
+        }
+    }
+}
+
 fn halving(room: &mut Room, set: Range<usize>, work: &impl Work) -> Result<(), Failure> {
     match work.run(room, set.clone()) {
         Err(Failure { fault: Fault::Gpu(Error::OutOfMemory(_)), .. }) if set.len() > 1 => {
@@ -187,6 +202,22 @@ fn halving(room: &mut Room, set: Range<usize>, work: &impl Work) -> Result<(), F
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resident::PackedStreams;
+
+    #[test]
+    fn nobody_waits_for_a_thread_that_has_panicked() {
+        let (mut offsets, mut lengths) = ([0; 2], [0; 2]);
+        let packed = PackedStreams::new(0, 0, &mut offsets, &mut lengths);
+        scope(|threads| {
+            let waiting = threads.spawn(|| packed.place(1, [4].into_iter()));
+            let failing = threads.spawn(|| {
+                let _guard = OnPanic(|| packed.break_off());
+                panic!("a test's");
+            });
+            assert!(failing.join().is_err());
+            assert_eq!(waiting.join().expect("no panic"), None);
+        });
+    }
 
     #[test]
     fn sets_fit_and_share_the_rooms() {
