@@ -9,7 +9,7 @@
 pub(crate) mod hdf5;
 pub(crate) mod on_the_gpu;
 #[path = "../../codec/tests/common/processes.rs"]
-mod processes;
+pub(crate) mod processes;
 #[path = "../../codec/tests/common/refusing.rs"]
 pub(crate) mod refusing;
 mod whole_arrays;
