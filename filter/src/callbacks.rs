@@ -13,7 +13,9 @@ use std::slice;
 use hdf5_sys::h5::{herr_t, htri_t};
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5z::{H5Z_FLAG_OPTIONAL, H5Z_FLAG_REVERSE};
-use quire_codec::{Error, ErrorBound, Layout, Result, Unverified, memory};
+use quire_codec::stages::header::seal;
+use quire_codec::stages::pairs;
+use quire_codec::{Coding, Error, ErrorBound, Header, Layout, Result, Unverified, memory};
 
 use crate::FILTER_ID;
 use crate::backend;
@@ -169,12 +171,16 @@ unsafe extern "C" fn filter_called_from(
         // SAFETY: the caller's promise.
         let mut chunk = unsafe { ChunkBuffer::from_raw(nbytes, buf_size, buf)? };
         with_kept_buffers(|kept| {
-            if flags & H5Z_FLAG_REVERSE == 0 { compress(words, &mut chunk, kept) } else { decompress(words, &mut chunk, kept) }
+            if flags & H5Z_FLAG_REVERSE == 0 {
+                compress(words, &mut chunk, kept, flags & H5Z_FLAG_OPTIONAL != 0)
+            } else {
+                decompress(words, &mut chunk, kept)
+            }
         })
     })
 }
 
-fn compress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers) -> Result<usize> {
+fn compress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers, is_optional: bool) -> Result<usize> {
     let CdValues { config, layout, .. } = CdValues::parse(words)?;
     let layout = layout.ok_or_else(|| {
         Error::invalid(format_args!(
@@ -192,8 +198,36 @@ fn compress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers) -
         )));
     }
     let Buffers { workspace, stream, history, .. } = kept;
-    let mut stream = backend::compress(chunk.bytes().into(), &layout, &config, workspace, stream, history)?;
-    chunk.replace_with(stream.bytes())
+    match backend::compress(chunk.bytes().into(), &layout, &config, workspace, stream, history) {
+        Ok(mut stream) => chunk.replace_with(stream.bytes()),
+        // Otherwise the chunk is lost. Where the filter is mandatory, HDF5 ends the process when it closes the file, and in parallel programs the other ranks wait for
+        // ever. Where it is optional, HDF5 stores the chunk and marks it as stored; but parallel HDF5 1.10 forgets the mark, and nobody can read the chunk.
+        Err(error) if (is_optional || matches!(error, Error::OutOfMemory { .. })) && store(chunk, &layout).is_ok() => {
+            backend::say_once(format_args!("{error}; the chunk is stored uncompressed"));
+            Ok(chunk.bytes().len())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes the chunk a stream that holds it as it is. That takes no memory but for the header, and for pairs.
+///
+/// # Errors
+/// `OutOfMemory`; the chunk is as it was then.
+fn store(chunk: &mut ChunkBuffer<'_>, layout: &Layout) -> Result<()> {
+    let header = Header { coding: Coding::Stored, layout: *layout };
+    let (head_len, length) = (header.encoded_len(), chunk.bytes().len());
+    if layout.scalar.is_pair() {
+        let mut stream = Allocation::zeroed(head_len + length)?;
+        pairs::split(chunk.bytes(), layout.scalar, &mut stream.bytes_mut()[head_len..]);
+        chunk.adopt(stream);
+    } else {
+        chunk.grow(head_len + length)?;
+        chunk.bytes_mut().copy_within(..length, head_len);
+    }
+    chunk.bytes_mut()[..head_len].copy_from_slice(&header.to_bytes()[..head_len]);
+    seal(chunk.bytes_mut());
+    Ok(())
 }
 
 fn decompress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers) -> Result<usize> {
@@ -272,7 +306,7 @@ unsafe fn words_from_raw<'a>(cd_nelmts: usize, cd_values: *const c_uint) -> Resu
 enum Callback {
     SetLocal,
     Filter,
-    /// Compressing where the filter was set as optional: HDF5 clears the error stack, and stores the chunk as it is.
+    /// Compressing where the filter was set as optional: HDF5 clears the error stack, and stores the chunk as it is, where [`store`] could not.
     OptionalFilter,
 }
 

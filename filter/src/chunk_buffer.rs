@@ -34,6 +34,27 @@ impl ChunkBuffer<'_> {
         unsafe { slice::from_raw_parts(self.buffer.cast_const().cast(), self.used) }
     }
 
+    /// The data, to be changed.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        self.room(self.used)
+    }
+
+    /// Makes the data `length` bytes long, no less than they are. New bytes are 0.
+    pub(crate) fn grow(&mut self, length: usize) -> Result<()> {
+        if !self.has_room(length) {
+            // SAFETY: the buffer is from malloc; after a failure it is as it was.
+            let larger = unsafe { libc::realloc(*self.buffer, length) };
+            if larger.is_null() {
+                return Err(Error::OutOfMemory { bytes: length as u64 });
+            }
+            (*self.buffer, *self.size) = (larger, length);
+        }
+        // SAFETY: the buffer has `length` bytes by now.
+        unsafe { self.buffer.cast::<u8>().add(self.used).write_bytes(0, length - self.used) };
+        self.used = length;
+        Ok(())
+    }
+
     /// Whether the buffer has `length` bytes.
     pub(crate) fn has_room(&self, length: usize) -> bool {
         length <= *self.size && isize::try_from(length).is_ok()
@@ -60,11 +81,11 @@ impl ChunkBuffer<'_> {
         Ok(bytes.len())
     }
 
-    /// Frees the buffer and gives HDF5 another one.
+    /// Frees the buffer and gives HDF5 another one, all of it data.
     pub(crate) fn adopt(&mut self, allocation: Allocation) {
         // SAFETY: HDF5 allocated the buffer with malloc and expects the filter to free it when it replaces it.
         unsafe { libc::free(*self.buffer) };
-        *self.size = allocation.length;
+        (*self.size, self.used) = (allocation.length, allocation.length);
         *self.buffer = allocation.into_raw();
     }
 }

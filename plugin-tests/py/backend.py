@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 
 import h5py
+import numpy as np
 
 from quire_client import FILTER_ID, absolute, assert_bound, smooth
 
@@ -38,11 +39,13 @@ def fill(file: h5py.File) -> None:
 
 
 def uncompressed_chunks(path: str) -> int:
-    """Chunks that the filter has not touched: HDF5 passes over an optional filter's failure."""
+    """Chunks that the filter could not compress, and has stored."""
     with h5py.File(path, "r") as file:
-        identifiers = [file[name].id for name in CHUNKS]
+        datasets = [file[name] for name in CHUNKS]
         return sum(
-            identifier.get_chunk_info(index).filter_mask != 0 for identifier in identifiers for index in range(identifier.get_num_chunks())
+            dataset.id.get_chunk_info(index).size >= np.prod(dataset.chunks) * dataset.dtype.itemsize
+            for dataset in datasets
+            for index in range(dataset.id.get_num_chunks())
         )
 
 

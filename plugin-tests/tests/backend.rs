@@ -118,7 +118,7 @@ fn a_chunk_that_no_gpu_takes_is_refused_where_a_gpu_is_demanded() {
 }
 
 #[test]
-fn what_hdf5_passes_over_is_said_on_stderr() {
+fn a_chunk_that_cannot_be_compressed_is_stored_and_that_is_said_on_stderr() {
     let sandbox = Sandbox::new();
     for python in Python::ALL {
         let file = write(&sandbox, python);
@@ -128,7 +128,7 @@ fn what_hdf5_passes_over_is_said_on_stderr() {
             "rewrite: 1026 chunks uncompressed",
             "H5Z-Quire: QUIRE_BACKEND=cuda, but ",
             reason(&sandbox),
-            "stores the chunk uncompressed",
+            "; the chunk is stored uncompressed",
         ];
         assert_says(&report, &words);
         assert_eq!(report.stderr.matches("H5Z-Quire").count(), 1, "once a process: {}", report.stderr);

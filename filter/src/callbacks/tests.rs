@@ -43,7 +43,7 @@ impl CBuffer {
         let mut chunk = unsafe { ChunkBuffer::from_raw(nbytes, &mut self.size, &mut self.address)? };
         with_kept_buffers(|kept| match flags {
             READ => decompress(words, &mut chunk, kept),
-            _ => compress(words, &mut chunk, kept),
+            _ => compress(words, &mut chunk, kept, false),
         })
     }
 }
@@ -288,4 +288,26 @@ fn only_the_first_place_in_the_pipeline_is_accepted() {
         assert!(text.contains(&format!("{filters:?}")) && text.contains("must be the first"), "{text}");
     }
     assert!(check_position(&[FILTER_ID, FILTER_ID]).is_err());
+}
+
+#[test]
+fn a_stored_chunk_is_a_stream() {
+    // The buffer has no room beside the data, room for the header, more than that.
+    for (scalar, spare) in [(Scalar::F32, 0), (Scalar::F32, 100), (Scalar::I64, 13), (Scalar::C64, 0), (Scalar::C128, 200)] {
+        let layout = Layout { scalar, byte_order: ByteOrder::Big, shape: Shape::new(&[4, 5]).expect("a shape") };
+        let values: Vec<u8> = (0..layout.chunk_bytes()).map(|index| (index * 37 % 251) as u8).collect();
+        let mut buffer = CBuffer::new(&values, values.len() + spare);
+        let length = {
+            // SAFETY: as C would call it.
+            let mut chunk =
+                unsafe { ChunkBuffer::from_raw(values.len(), &mut buffer.size, &mut buffer.address) }.expect("a chunk");
+            store(&mut chunk, &layout).expect("memory");
+            chunk.bytes().len()
+        };
+        let (mut workspace, mut decoded) = (quire_codec::Workspace::default(), vec![0; values.len()]);
+        workspace.decompress(buffer.bytes(length), &mut decoded).expect("a stream");
+        assert_eq!(decoded, values, "{scalar:?}");
+        let stream = Unverified::read(buffer.bytes(length)).expect("a stream");
+        assert_eq!(stream.header(), &Header { coding: Coding::Stored, layout });
+    }
 }
