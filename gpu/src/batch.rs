@@ -92,12 +92,6 @@ impl Batch {
         Ok(Self { device, lease: device.lease()?, layout: *layout, chunks })
     }
 
-    /// Number of chunks.
-    #[must_use]
-    pub fn chunks(&self) -> usize {
-        self.chunks
-    }
-
     /// Compresses the chunks, which are contiguous, `repeats` times. Returns their streams and the times.
     ///
     /// # Errors
