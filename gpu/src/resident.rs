@@ -8,8 +8,9 @@
 //! streams ─ decompress: a set at a time ─> caller's chunks, or chunks in C order ─ boxes ─> caller's array
 //! ```
 //!
-//! A batch is cut into sets, whose memory is bounded: see [`sets`]. Up to [`MAX_ROOMS`] threads take the sets in their order, each with a room of its own. A set
-//! is a sequence of launches and waits; sets overlap because their threads do. The predictors of the first sets are chosen together, before these begin.
+//! A batch is cut into sets, whose memory is bounded: see [`sets`]. Up to [`MAX_ROOMS`](crate::room::MAX_ROOMS) threads take the sets in their order, each with
+//! a room of its own. A set is a sequence of launches and waits; sets overlap because their threads do. The predictors of the first sets are chosen together,
+//! before these begin.
 //!
 //! # Which chunks the host looks at
 //!

@@ -107,7 +107,7 @@ impl Room {
         self.send_in(&stream, table, to)
     }
 
-    /// As [`Room::send`], in this stream.
+    /// Starts sending a table to an address in device memory, in a stream of the caller's. It takes room among the tables.
     pub(crate) fn send_in<T: Plain>(&mut self, stream: &CudaStream, table: &[T], to: Address) -> Result<()> {
         let (bytes, at) = (bytes_of_all(table), self.tables_len);
         self.tables_len = (at + bytes.len()).next_multiple_of(TABLE_ALIGNMENT);

@@ -68,7 +68,8 @@ pub(crate) fn refuse_everywhere<R>(call: u64, refusals: Refusals, body: impl FnO
     refuse_from(0, call, refusals, body)
 }
 
-/// As [`refuse_everywhere`], but calls for few bytes have no numbers: for an allocator with a reserve, which serves these.
+/// Runs `body` with one of this process's calls for more than [`FEW`] bytes refused: number `call` of these, from 0 on. Returns its result and how many of these
+/// calls there were. For an allocator whose reserve serves the calls for few bytes.
 pub(crate) fn refuse_many_bytes_everywhere<R>(call: u64, refusals: Refusals, body: impl FnOnce() -> R) -> (R, u64) {
     refuse_from(FEW + 1, call, refusals, body)
 }

@@ -131,14 +131,19 @@ fn a_first_call() {
     assert_eq!(statistics().contexts, u64::from(name.ends_with("on a GPU")));
 }
 
-#[test]
-fn later_calls() {
+/// Runs a test in a process of its own if there is a GPU, and prints what it counts and skips.
+fn run_on_a_gpu(test: &str) {
     if !has_gpu() {
         println!("skipped");
         return;
     }
-    let said = run(in_this_file!("many_later_calls"), "", 0, Refusals::One).unwrap_or_else(|said| panic!("{said}"));
-    said.lines().filter(|line| line.contains("allocations")).for_each(|line| println!("{line}"));
+    let said = run(test, "", 0, Refusals::One).unwrap_or_else(|said| panic!("{said}"));
+    said.lines().filter(|line| line.contains("allocations") || line.contains("skipped")).for_each(|line| println!("{line}"));
+}
+
+#[test]
+fn later_calls() {
+    run_on_a_gpu(in_this_file!("many_later_calls"));
 }
 
 #[test]

@@ -61,7 +61,7 @@ pub(super) fn refuse_each(what: &str, call: &Call<'_>, check: &dyn Fn(bool), in_
     };
     let expected = unrefused(all).0;
     check(true);
-    // What is kept from call to call is there after a few.
+    // Buffers that threads keep from call to call are all allocated after a few calls.
     let (long_count, all_count) = (0..3).map(|_| (unrefused(long).1, unrefused(all).1)).max().unwrap_or_default();
     check(true);
     free_left_buffers();
@@ -272,7 +272,7 @@ pub(super) fn boxes(library: &Hdf5, place: &(dyn Place + Sync), in_use: &dyn Fn(
         for (row, column) in (0..rows).flat_map(|row| (0..columns).step_by(64).map(move |column| (row, column))) {
             let part = |values: &[f32]| values[rows_of(row)][column..column + 64].to_vec();
             let is_new = part(&found) == part(&after);
-            // What was in HDF5's cache is rounded where HDF5 has written it meanwhile.
+            // HDF5 may have written an old chunk from its cache meanwhile: its values are then within the bound.
             let is_old = || part(&found).iter().zip(part(&old)).all(|(found, old)| (found - old).abs() <= 1e-3);
             assert!(is_new || !has_succeeded && is_old(), "row {row}, column {column}: other values");
         }

@@ -26,7 +26,7 @@ pub(super) fn set_len(count: usize, chunk_len: u64, job_len: usize) -> usize {
     count.div_ceil(sets).max(worthwhile).min(fitting)
 }
 
-/// What is done with sets of chunks.
+/// Compressing or decompressing, a set of chunks at a time.
 pub(super) trait Work: Sync {
     /// Starts what is done for the first sets of all rooms together, which have `chunks` chunks. Whether that is anything.
     ///

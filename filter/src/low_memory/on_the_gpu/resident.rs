@@ -8,12 +8,12 @@ use quire_codec::{ByteOrder, Layout, Scalar, Shape, Workspace};
 use quire_gpu::statistics;
 
 use super::driver::Driver;
-use super::has_gpu;
+use super::{has_gpu, run_on_a_gpu};
 use crate::c_api::Bytes;
 use crate::c_api::device::{DeviceChunks, quire_device_compress, quire_device_compress_to_device, quire_device_decompress};
 use crate::low_memory::hdf5::Hdf5;
-use crate::low_memory::processes::{call_name, refuse_each_in_processes, refused_call, run};
-use crate::low_memory::refusing::{Refusals, spare};
+use crate::low_memory::processes::{call_name, refuse_each_in_processes, refused_call};
+use crate::low_memory::refusing::spare;
 use crate::low_memory::whole_arrays::{Place as _, boxes, bytes_of, outcome_of, refuse_each, smooth, split, taken};
 use crate::low_memory::{ALLOCATOR, F32};
 
@@ -164,12 +164,7 @@ macro_rules! in_this_file {
 
 #[test]
 fn later_calls() {
-    if !has_gpu() {
-        println!("skipped");
-        return;
-    }
-    let said = run(in_this_file!("many_later_calls"), "", 0, Refusals::One).unwrap_or_else(|said| panic!("{said}"));
-    said.lines().filter(|line| line.contains("allocations") || line.contains("skipped")).for_each(|line| println!("{line}"));
+    run_on_a_gpu(in_this_file!("many_later_calls"));
 }
 
 #[test]
