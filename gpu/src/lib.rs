@@ -35,6 +35,7 @@
 //! Which kernels do which stage is listed at the head of `codec/src/lib.rs`.
 
 mod batch;
+mod call;
 mod card;
 mod chunk;
 mod copy;
@@ -63,9 +64,10 @@ mod tiles;
 mod trial;
 
 pub use batch::{Batch, BatchChoice, Floors, MeasuredTiles, Timings, batch_predictor, floors};
+pub use call::{Compressed, Decompressing};
 pub use card::{Card, Contexts};
 pub use chunk::{Chunk, ChunkRoom};
-pub use device::{Compressed, Decompressing, Device, device, device_in_steps, device_of_address, visible_devices};
+pub use device::{Device, device, device_in_steps, device_of_address, visible_devices};
 pub use error::{Error, Reason, Result};
 pub use limits::MAX_CHUNK_BYTES;
 pub use resident::{ArrayAxes, Failure, Fault, PackedStreams, Part, Resident, ResidentStream};

@@ -1,0 +1,188 @@
+//! One chunk or stream of the host's on a device, from the call to its result.
+
+use quire_codec::stages::{Compressor, with_settled_bound};
+use quire_codec::{Config, Layout, Scalar, Unverified, Verified, Workspace, memory};
+
+use crate::chunk::{Chunk, ChunkRoom};
+use crate::copy::{join, split};
+use crate::device::{Device, Lease};
+use crate::error::{Error, Result, reason};
+use crate::session::Session;
+
+impl Device {
+    /// Sends a chunk to the GPU and starts compressing it there. The chunk is not needed any more when this returns.
+    ///
+    /// # Errors
+    /// `Unsupported`, `OutOfMemory` or `Failed`.
+    pub fn compress(&'static self, chunk: &[u8], layout: &Layout, config: &Config) -> Result<Compressed> {
+        self.compress_from(chunk.into(), layout, config)
+    }
+
+    /// Compresses a chunk that may be in pinned memory, from which it is sent without a copy on the way.
+    ///
+    /// # Errors
+    /// Those of [`Device::compress`].
+    pub fn compress_from(&'static self, chunk: Chunk<'_>, layout: &Layout, config: &Config) -> Result<Compressed> {
+        Self::check_layout(layout)?;
+        let len = chunk.bytes.len();
+        if len as u64 != layout.chunk_bytes() {
+            return Err(Error::Unsupported(reason!("chunk has {len} bytes, its layout says {}", layout.chunk_bytes())));
+        }
+        if !layout.scalar.is_pair() {
+            return self.compress_values(chunk, layout, config);
+        }
+        layout.check_pairs()?;
+        self.rooms_for_pairs.with(len, |values| {
+            split(chunk.bytes, layout.scalar, values);
+            self.compress_values((&*values).into(), layout, config)
+        })
+    }
+
+    /// Compresses the values of a chunk. Pairs are already split.
+    fn compress_values(&'static self, chunk: Chunk<'_>, layout: &Layout, config: &Config) -> Result<Compressed> {
+        with_settled_bound(
+            chunk.bytes,
+            layout,
+            config,
+            &mut OnDevice { device: self, chunk, layout, fetched: Fetched::default() },
+        )
+    }
+
+    fn compress_settled(&'static self, chunk: Chunk<'_>, layout: &Layout, config: &Config) -> Result<Compressed> {
+        let mut lease = self.lease()?;
+        let started = lease.session().start_compressing(self.loaded(), chunk, layout, config);
+        let plan = lease.check(started)?;
+        let waited = lease.session().wait();
+        lease.check(waited)?;
+        let length = lease.session().encode_result(0).length as usize;
+        Ok(Compressed { lease, plan, length })
+    }
+
+    /// Sends a stream to the GPU and starts decompressing it there. The stream is not needed any more when this returns, unless an error
+    /// comes up later.
+    ///
+    /// # Errors
+    /// `Unsupported`, `OutOfMemory`, `Failed`, or `Refused` for a stream whose header already is wrong.
+    pub fn decompress(&'static self, stream: Unverified<'_>) -> Result<Decompressing> {
+        let mut lease = self.lease()?;
+        let started = lease.session().start_decompressing(self.loaded(), stream);
+        let plan = lease.check(started)?;
+        Ok(Decompressing { lease, plan, scalar: stream.header().layout.scalar })
+    }
+}
+
+/// Compresses one chunk on a GPU.
+struct OnDevice<'a> {
+    device: &'static Device,
+    chunk: Chunk<'a>,
+    layout: &'a Layout,
+    fetched: Fetched,
+}
+
+/// A stream that the host decompresses to measure its noise, or that it makes of a sample, and what both need.
+#[derive(Default)]
+struct Fetched {
+    stream: Vec<u8>,
+    workspace: Workspace,
+}
+
+impl Compressor for OnDevice<'_> {
+    type Output = Compressed;
+    type Error = Error;
+
+    fn compress(&mut self, config: &Config) -> Result<Compressed> {
+        self.device.compress_settled(self.chunk, self.layout, config)
+    }
+
+    fn length(&self, output: &Compressed) -> usize {
+        output.len()
+    }
+
+    fn sample_len(&mut self, sample: &[u8], layout: &Layout, config: &Config) -> Result<usize> {
+        let Fetched { stream, workspace } = &mut self.fetched;
+        workspace.compress_values(sample, layout, config, stream)?;
+        Ok(stream.len())
+    }
+
+    fn decompress(&mut self, output: &mut Compressed, chunk: &mut [u8]) -> Result<()> {
+        let Fetched { stream, workspace } = &mut self.fetched;
+        memory::resize(stream, output.length)?;
+        let received = output.lease.session().fetch_stream(output.plan, stream);
+        output.lease.check(received)?;
+        Ok(workspace.decompress_values(&Verified::just_made(stream)?, chunk)?)
+    }
+}
+
+/// A compressed chunk in a session's memory.
+pub struct Compressed {
+    lease: Lease<Session>,
+    plan: usize,
+    length: usize,
+}
+
+impl Compressed {
+    /// Bytes of the stream.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Never: a stream has a header.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// The stream, if it is in the host's memory already: copying it cannot fail then.
+    #[must_use]
+    pub fn bytes(&mut self) -> Option<&[u8]> {
+        let (plan, length) = (self.plan, self.length);
+        self.lease.session().stream_on_host(plan, length)
+    }
+
+    /// Copies the stream to `target`, which has its length.
+    ///
+    /// # Errors
+    /// `Failed`.
+    pub fn copy_to(mut self, target: &mut [u8]) -> Result<()> {
+        assert_eq!(target.len(), self.length, "room for the stream, no more, no less");
+        let fetched = self.lease.session().fetch_stream(self.plan, target);
+        self.lease.end(fetched)
+    }
+}
+
+/// A stream that is being decompressed.
+pub struct Decompressing {
+    lease: Lease<Session>,
+    plan: usize,
+    scalar: Scalar,
+}
+
+impl Decompressing {
+    /// Waits for the chunk and writes it to `chunk`, which has its length. After an error its contents are unspecified.
+    ///
+    /// # Errors
+    /// `Refused` for a stream that is not as FORMAT.md says, `Unsupported` if `chunk` has another length, `Failed`.
+    pub fn finish(self, chunk: &mut [u8]) -> Result<()> {
+        self.finish_in(chunk.into())
+    }
+
+    /// Waits for the chunk, and fetches it to room that may be pinned memory, to which it comes without a copy on the way.
+    ///
+    /// # Errors
+    /// Those of [`Decompressing::finish`].
+    pub fn finish_in(mut self, chunk: ChunkRoom<'_>) -> Result<()> {
+        let (scalar, plan, device) = (self.scalar, self.plan, self.lease.device());
+        let session = self.lease.session();
+        let fetched = if scalar.is_pair() {
+            device.rooms_for_pairs.with(chunk.bytes.len(), |values| {
+                session.fetch_values(plan, (&mut *values).into())?;
+                join(values, scalar, chunk.bytes);
+                Ok(())
+            })
+        } else {
+            session.fetch_values(plan, chunk)
+        };
+        self.lease.end(fetched)
+    }
+}
