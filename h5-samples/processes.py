@@ -3,7 +3,8 @@
     h5-samples/processes.py --plugin FOLDER [--results FILE] [--processes 1,2,4,8,16] [--edges 64,128] [--backends cpu,cuda,auto] [--short] [--ranks 16]
 
 Each process compresses chunks of 64^3 and 128^3 f32 of turbulence, alone (filter() as HDF5 calls it) and through h5py into /dev/shm. The processes of all
-backends live side by side and have the GPU open before anything is timed. The backends take turns to work, for short times in many rounds, as a single
+backends live side by side. Those of `cuda` have the GPU open before anything is timed. Those of `auto` work for a while before each row, and open it where it
+has time for them. The backends take turns to work, for short times in many rounds, as a single
 process's speed wanders by a fifth. Before anything is timed, each process checks the bound of a chunk in f64, and all must have the same stream. GB/s are
 of uncompressed data; each figure is the median of the rounds, with all of them behind it.
 """
@@ -34,8 +35,8 @@ from paper import FILTER, machine, step
 RELATIVE = (1e-3, 1e-4)
 # Chunks of the field that a process takes in turns, by their extent.
 CHUNKS = {64: 16, 128: 2}
-# Seconds of work before all, after which `auto` has the GPU open; those before each time that is taken, with the same processes; and those that are taken.
-WARM_SECONDS, LEAD_SECONDS, SECONDS = 5.0, 0.02, 0.1
+# Seconds of work of `auto` before all and before each row, in which it opens the GPU; of all before each time that is taken; and those that are taken.
+WARM_SECONDS, ROW_SECONDS, LEAD_SECONDS, SECONDS = 5.0, 1.0, 0.02, 0.1
 # Where `auto` has less than this share of the better one of the others, this number of rounds follows.
 DOUBTFUL, DOUBTFUL_ROUNDS = 0.97, 2
 
@@ -203,12 +204,14 @@ def meet(folder: str, plugin: str, seconds: str) -> None:
         rounds.append((times[0] - begun, times[1] - times[0], times[2] - times[1]))
         is_over = ranks.bcast(times[2] - begun > float(seconds))
     if ranks.rank == 0:
+        on_card = memory_on_the_card()
         size = ranks.size * sum(chunk.nbytes for chunk in chunks) / 1e9
         for first, last in WINDOWS:
             if own := [times for times in rounds if first <= times[0] < last]:
                 write, read = (size / median(times[way] for times in own) for way in (1, 2))
                 window = f"{first:g} s to {last:g}" if last < 1e9 else f"from {first:g} s"
                 print(f"{os.environ['QUIRE_BACKEND']:>8} {window:<12} {len(own):>5} rounds {write:>8.2f} {read:>8.2f}", flush=True)
+        print(f"{'':8} memory in use on the card behind it: {on_card}", flush=True)
 
 
 def ranks_that_meet(folder: Path, plugin: Path, backends: list[str], ranks: int) -> list[str]:
@@ -264,12 +267,13 @@ def main() -> int:
             raise RuntimeError("other streams")
         for backend, own in remotes.items():
             speed = together(own, "alone", 64, RELATIVE[1], 0, WARM_SECONDS if backend == "auto" else 0.5)
-            step(f"warming up {backend}: {speed:.1f} GB/s")
-        on_card = sum(len(own) for backend, own in remotes.items() if backend != "cpu")
-        lines += [f"memory in use on the card: {before} before, {memory_on_the_card()} with {on_card} processes that have it open", ""]
+            step(f"warming up {backend}: {speed:.1f} GB/s, {memory_on_the_card()} on the card")
+        lines += [f"memory in use on the card: {before} before, {memory_on_the_card()} behind the warming up", ""]
         lines.append(f"{'':<23}{'processes':>10}" + "".join(f"{backend:>8}" for backend in backends) + "   auto / better   all rounds")
         for what, edge, relative, count in product(ways, edges, RELATIVE, counts):
             rounds: dict[str, list[float]] = {backend: [] for backend in backends}
+            if "auto" in backends:
+                together(remotes["auto"][:count], what, edge, relative, 0, ROW_SECONDS)
             for more_rounds in (arguments.rounds, DOUBTFUL_ROUNDS):
                 for _ in range(more_rounds):
                     for backend in backends:

@@ -11,6 +11,10 @@
 //!
 //! Nothing of CUDA runs before a chunk asks for it; `cuda` asks when a dataset is created.
 
+/// A card's device file.
+mod card_file;
+/// How many processes open a card.
+mod claim;
 /// When `auto` opens the GPU.
 mod opening;
 /// Which of several GPUs is a process's.
@@ -428,6 +432,8 @@ enum Obstacle {
     Ending,
     /// Another process is opening a GPU.
     OthersOpen,
+    /// Other processes have the GPU open, and it has no time for one more.
+    Full,
     /// Other processes are using the GPU.
     Busy,
     /// The GPU itself.
@@ -470,6 +476,7 @@ impl fmt::Display for Obstacle {
             Self::Opening => formatter.write_str("the GPU is being opened"),
             Self::Ending => formatter.write_str("the process ends before the GPU is open"),
             Self::OthersOpen => formatter.write_str("another process is opening a GPU"),
+            Self::Full => formatter.write_str("other processes have the GPU open and keep it busy"),
             Self::Busy => formatter.write_str("other processes are using the GPU"),
             Self::Gpu(error) => error.fmt(formatter),
         }

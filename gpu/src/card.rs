@@ -1,8 +1,6 @@
 //! The card that a device is on, as other processes see it.
 
-use std::sync::Arc;
-
-use cudarc::driver::CudaContext;
+use cudarc::driver::sys::CUdevice;
 
 use crate::launch::{BUS_ID_ROOM, is_shared_by_mps, pci_bus_id};
 
@@ -26,8 +24,8 @@ pub enum Contexts {
 
 impl Card {
     /// Asks the driver. What it does not say is taken for a card without a bus, and without MPS.
-    pub(crate) fn new(context: &Arc<CudaContext>, name: &str) -> Self {
-        let contexts = if is_shared_by_mps(context.cu_device()) {
+    pub(crate) fn new(device: CUdevice, name: &str) -> Self {
+        let contexts = if is_shared_by_mps(device) {
             Contexts::ShareByMps
         } else if name.contains(" MIG ") {
             // The driver names slices "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
@@ -35,7 +33,7 @@ impl Card {
         } else {
             Contexts::TakeTurns
         };
-        Self { bus_id: pci_bus_id(context.cu_device()), contexts }
+        Self { bus_id: pci_bus_id(device), contexts }
     }
 
     /// The address on the PCI bus in lower case, as Linux names it below `/proc/driver/nvidia/gpus`.

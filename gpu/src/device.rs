@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use cudarc::driver::CudaContext;
+use cudarc::driver::{CudaContext, result};
 use once_cell::sync::OnceCell;
 use quire_codec::{Layout, memory};
 
@@ -211,25 +211,39 @@ pub fn visible_devices() -> usize {
     if let Some(count) = COUNT.get() {
         return *count;
     }
-    // As in `device_in_steps`: noted before the driver is touched.
-    if first == 0 {
-        PROCESS.store(std::process::id(), Ordering::Relaxed);
-    }
-    let count = if !driver_is_present() {
-        PROCESS.store(0, Ordering::Relaxed);
-        0
-    } else if !has_function("cuInit") {
-        0
-    } else {
-        // cudarc panics where a function is missing.
-        let asked = catch_unwind(CudaContext::device_count).ok().and_then(|count| count.ok());
-        asked.map_or(0, |count| usize::try_from(count).unwrap_or(0))
-    };
+    let count = ask_driver(first, || usize::try_from(CudaContext::device_count().ok()?).ok()).unwrap_or(0);
     // For lack of memory, a driver may not be found, or show no devices.
     if count == 0 && Vec::<u8>::new().try_reserve_exact(ROOM_TO_OPEN).is_err() {
         return 0;
     }
     *COUNT.get_or_init(|| count)
+}
+
+/// The card that a device is on. Starts the driver, and opens nothing. `None` where the driver does not say: [`device`] then has the reason.
+#[must_use]
+pub fn card(ordinal: usize) -> Option<Card> {
+    if !cfg!(quire_kernels) {
+        return None;
+    }
+    ask_driver(first_process().ok()?, || {
+        result::init().ok()?;
+        let device = result::device::get(ordinal.try_into().ok()?).ok()?;
+        Some(Card::new(device, &result::device::get_name(device).ok()?))
+    })
+}
+
+/// Asks the driver, if there is one. `first` is the process that has asked for a device before, or 0.
+fn ask_driver<T>(first: u32, question: impl FnOnce() -> Option<T>) -> Option<T> {
+    // As in `device_in_steps`: noted before the driver is touched.
+    if first == 0 {
+        PROCESS.store(std::process::id(), Ordering::Relaxed);
+    }
+    if !driver_is_present() {
+        PROCESS.store(0, Ordering::Relaxed);
+        return None;
+    }
+    // cudarc panics where a function is missing. What a panic leaves behind is not looked at again.
+    has_function("cuInit").then(|| catch_unwind(AssertUnwindSafe(question)).ok().flatten()).flatten()
 }
 
 /// The number of the device in whose memory an address is; `None` for the host's memory. Asks the driver, which must be loaded already: without it no address
@@ -278,7 +292,7 @@ impl Device {
             Error::Failed(reason) => Error::Unavailable(reason),
             other => other,
         };
-        cudarc::driver::result::init().context("starting the NVIDIA driver").map_err(lasting)?;
+        result::init().context("starting the NVIDIA driver").map_err(lasting)?;
         step()?;
         let count = CudaContext::device_count().context("counting GPUs").map_err(lasting)?;
         if ordinal as i64 >= i64::from(count) {
@@ -297,7 +311,7 @@ impl Device {
                 "{name} has compute capability {major}.{minor}, the kernels need 8.0 or newer"
             )));
         }
-        let card = Card::new(&context, &name);
+        let card = Card::new(context.cu_device(), &name);
         let loaded = Loaded::new(context).map_err(lasting)?;
         step()?;
         let mut session = Session::make(&loaded)?;

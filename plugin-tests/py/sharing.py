@@ -12,6 +12,7 @@ import hashlib
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -213,20 +214,35 @@ def a_card_that_cannot_be_locked_is_used_and_that_is_said() -> None:
     assert any(line.startswith("no lock on the GPU, which other processes may be using: ") for line in lines), lines
 
 
-# A process that has the first places of a card until it is killed. It says when it has them.
+# The byte of a card's file that a process locks which opens the card.
+CLAIM = 64
+# A process that has locks of a card's file until it is killed: that of the file, and those of bytes. It says when it has them.
 HOLDER = """
-import fcntl, os, struct, sys, time
+import fcntl, os, sys, time
+from sharing import lock_byte
 card = os.open(sys.argv[1], os.O_RDWR)
-fcntl.flock(card, fcntl.LOCK_EX)
-for place in range(1, int(sys.argv[2])):
-    fcntl.fcntl(card, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, place, 1, 0))  # F_OFD_SETLK: one byte
+if "file" in sys.argv[2:]:
+    fcntl.flock(card, fcntl.LOCK_EX)
+for byte in sys.argv[2:]:
+    if byte != "file":
+        lock_byte(card, int(byte))
 print("held", flush=True)
 time.sleep(600)
 """
 
 
+def lock_byte(card: int, byte: int) -> None:
+    fcntl.fcntl(card, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, byte, 1, 0))  # F_OFD_SETLK
+
+
 def holder(card: str, places: int) -> subprocess.Popen[str]:
-    process = subprocess.Popen([sys.executable, "-c", HOLDER, card, str(places)], stdout=subprocess.PIPE, text=True)
+    """Has the first places of a card: the lock of the file, and those of bytes from 1 on."""
+    return lock_holder(card, "file", *range(1, places))
+
+
+def lock_holder(card: str, *locks: object) -> subprocess.Popen[str]:
+    command, environment = [sys.executable, "-c", HOLDER, card, *map(str, locks)], {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "held\n"
     return process
 
@@ -306,9 +322,60 @@ def a_process_waits_with_opening_until_another_has_opened() -> None:
     gate.wait()
     worker.compress_until_it_opens()
     assert worker.compress(FEW) == FEW
-    with open("/dev/nvidiactl") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert is_opened_by_nobody()
     assert "compress on the CPU: another process is opening a GPU" in worker.end()
+
+
+def is_claimed(card: str) -> bool:
+    with open(card, "r+b") as file:
+        try:
+            lock_byte(file.fileno(), CLAIM)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def is_opened_by_nobody() -> bool:
+    with open("/dev/nvidiactl") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def a_card_that_another_has_claimed_is_not_opened() -> None:
+    other = lock_holder("/dev/nvidia1", CLAIM)
+    worker = Worker(QUIRE_EMULATOR_OPENING="60000")
+    assert worker.compress(MANY) == 0 and worker.order("loaded") == "True", "it has asked the driver for its card"
+    assert is_opened_by_nobody()
+    # With the claim gone, it is opened, which takes a minute.
+    other.kill()
+    other.wait()
+    assert worker.compress(FEW) == 0 and is_claimed("/dev/nvidia1")
+    worker.process.kill()
+    lines = worker.end(-signal.SIGKILL)
+    assert "compress on the CPU: other processes have the GPU open and keep it busy" in lines, lines
+    assert not is_claimed("/dev/nvidia1")
+
+
+def a_process_keeps_its_claim_while_it_finds_no_place() -> None:
+    places = holder("/dev/nvidia1", 2)
+    worker = Worker()
+    worker.compress_until_it_opens()
+    end = time.monotonic() + SECONDS
+    while not is_opened_by_nobody() and time.monotonic() < end:
+        assert worker.compress(FEW) == 0
+    for _ in range(5):
+        assert worker.compress(MANY // 5) == 0 and is_claimed("/dev/nvidia1")
+    places.kill()
+    places.wait()
+    time.sleep(PAUSE)
+    assert worker.compress(FEW) == FEW
+    while is_claimed("/dev/nvidia1") and time.monotonic() < end:
+        assert worker.compress(FEW) == FEW
+    assert not is_claimed("/dev/nvidia1")
+    worker.end()
 
 
 FREE = (
@@ -328,6 +395,8 @@ LOCKED = (
     workers_by_turns_lose_no_chunk,
     under_mps_a_card_has_more_places,
     a_process_waits_with_opening_until_another_has_opened,
+    a_card_that_another_has_claimed_is_not_opened,
+    a_process_keeps_its_claim_while_it_finds_no_place,
 )
 
 

@@ -39,8 +39,9 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, Builder};
 use std::time::Duration;
 
+use super::claim::Claim;
 use super::settings::Choice;
-use super::{Obstacle, log_once};
+use super::{Obstacle, log_once, turn};
 use crate::ALLOCATOR;
 
 /// The CPU's work on chunks that are for a GPU after which it is opened; see the module's text.
@@ -72,6 +73,9 @@ thread_local! {
 
 /// Counts the CPU's work on a chunk that is for a GPU.
 pub(super) fn note_work(taken: Duration) {
+    if let Some(card) = turn::known() {
+        card.note_work_elsewhere(taken);
+    }
     let nanoseconds = u64::try_from(taken.as_nanos()).unwrap_or(u64::MAX);
     // More than enough is enough: no sum of 2^63 is reached.
     if SPENT.load(Ordering::Relaxed) < OPEN_AFTER.as_nanos() as u64 {
@@ -132,27 +136,36 @@ fn begin(choice: Choice) -> Result<(), Obstacle> {
     if STATE.compare_exchange(WAITING, RUNNING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return Err(Obstacle::Opening);
     }
-    // Entered by the thread that changed the state alone: the threads of a process share the file, and with it the lock.
+    // By the thread that changed the state alone: the threads of a process share the files, and with them the locks.
+    let Some(claim) = Claim::on_known_card() else {
+        STATE.store(WAITING, Ordering::Release);
+        return Err(Obstacle::Full);
+    };
     if !Gate::of_this_machine().enter() {
+        drop(claim);
         STATE.store(WAITING, Ordering::Release);
         return Err(Obstacle::OthersOpen);
     }
-    match spawn(choice) {
+    match spawn(choice, claim) {
         Ok(()) => Err(Obstacle::Opening),
         Err(error) => {
             log_once(format_args!(
                 "no thread could be started to open the GPU beside the CPU's work, which waits for it: {error}"
             ));
-            end();
+            drop(End(OVER));
             Ok(())
         }
     }
 }
 
-/// Lets the next process open a GPU, and this one's chunks ask for it.
-fn end() {
-    Gate::of_this_machine().leave();
-    STATE.store(OVER, Ordering::Release);
+/// Lets the next process open a GPU, and changes the state, when it is dropped: a panic must not leave exit() waiting.
+struct End(u8);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        Gate::of_this_machine().leave();
+        STATE.store(self.0, Ordering::Release);
+    }
 }
 
 /// Notes that the GPU is opened by the caller, who waits for it.
@@ -160,7 +173,7 @@ pub(super) fn is_over_now() {
     let _ = STATE.compare_exchange(WAITING, OVER, Ordering::AcqRel, Ordering::Relaxed);
 }
 
-fn spawn(choice: Choice) -> std::io::Result<()> {
+fn spawn(choice: Choice, claim: Claim) -> std::io::Result<()> {
     let mut all = MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the sets are written before they are read. A new thread has its maker's mask.
@@ -168,22 +181,15 @@ fn spawn(choice: Choice) -> std::io::Result<()> {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
     }
-    let spawned = Builder::new().name("quire-open".into()).spawn(move || open(choice));
+    let spawned = Builder::new().name("quire-open".into()).spawn(move || open(choice, claim));
     // SAFETY: written by the first call.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
     spawned.map(drop)
 }
 
-/// What the thread does. Whatever comes of it, the next chunk hears it from the device.
-fn open(choice: Choice) {
-    /// A panic must not leave exit() waiting.
-    struct Over;
-    impl Drop for Over {
-        fn drop(&mut self) {
-            end();
-        }
-    }
-    let _over = Over;
+/// What the thread does. The next chunk learns from the device what came of it.
+fn open(choice: Choice, claim: Claim) {
+    let mut end = End(OVER);
     IS_OPENER.set(true);
     if matches!(choice, Choice::ByRank(Some(_))) {
         // SAFETY: two numbers. On Linux, they are for the calling thread alone. Where it is refused, the thread goes on as it is.
@@ -194,9 +200,23 @@ fn open(choice: Choice) {
         unsafe { libc::atexit(wait_for_the_step) };
         !ENDS.load(Ordering::Relaxed)
     };
+    if !goes_on() {
+        return;
+    }
     // Counting the GPUs, for a local rank, starts the driver.
-    if goes_on() {
-        let _ = quire_gpu::device_in_steps(choice.ordinal(), &goes_on);
+    let ordinal = choice.ordinal();
+    let claimed = match quire_gpu::card(ordinal) {
+        Some(card) => claim.on_card(&card),
+        None => Some(claim),
+    };
+    let Some(claim) = claimed else {
+        end.0 = WAITING;
+        return;
+    };
+    let is_open = goes_on() && quire_gpu::device_in_steps(ordinal, &goes_on).is_ok();
+    drop(end);
+    if is_open {
+        claim.keep_while_card_is_full(|| !ENDS.load(Ordering::Relaxed));
     }
 }
 

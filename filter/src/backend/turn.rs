@@ -10,24 +10,20 @@
 //! But a process also copies its chunk into pinned memory and its stream out of it, and does whatever it does between chunks; meanwhile another one's
 //! chunk can be computed. So a card has [`places`], the more the longer chunks are. With MPS it works for several processes at once, and has more of them.
 //!
-//! Place 0 is `flock` of the device file, the others are locks of one byte each (`F_OFD_SETLK`), which is independent of it. The file is the card's own: it is
-//! always there, all users and containers that have it from the host have the same one, and the kernel unlocks it when a process ends in any way. A
-//! lock and its release take 1 us and 2 us on Linux 6.18, a chunk of 64^3 on the GPU 340 us.
+//! Place 0 is the lock of the device file as a whole, the others are locks of one byte each ([`CardFile`]). A lock and its release take 1 us and 2 us on
+//! Linux 6.18, a chunk of 64^3 on the GPU 340 us.
 //!
 //! A process that finds no place does not ask again for [`PAUSE`]. If all processes asked for every chunk, the card would change to another process with each
 //! chunk, and a change takes as long as a short chunk.
 
-use std::fmt;
-use std::fs::{File, TryLockError};
-use std::io;
-use std::os::fd::AsRawFd as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use quire_gpu::{Contexts, Device};
+use quire_gpu::{Card, Contexts, Device};
 
+use super::card_file::{CardFile, NoFile};
 use super::{Direction, Obstacle, log_once};
-use crate::message::{Message, OsError};
 
 /// How long a process that has found no place leaves the card to others.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -52,13 +48,15 @@ fn places(contexts: Contexts, direction: Direction, chunk_bytes: usize) -> usize
 }
 
 /// Leave to use the card, until this is dropped.
-pub(super) struct Turn(Option<&'static CardLock>);
+pub(super) struct Turn(Option<(&'static SharedCard, Instant)>);
 
-/// The lock of a device's card; none where every chunk goes there. A process uses one device.
-fn lock_of(device: &'static Device) -> Option<&'static CardLock> {
-    static LOCK: OnceLock<Option<CardLock>> = OnceLock::new();
+/// The card of this process, which uses one; `None` inside where it cannot be locked, so that every chunk goes there.
+static CARD: OnceLock<Option<SharedCard>> = OnceLock::new();
+
+/// The card, shared with other processes by its locks; `None` where every chunk goes there.
+pub(super) fn shared(card: &Card) -> Option<&'static SharedCard> {
     // No fork finds this locked in a child that comes here: a child of a process with a device has none.
-    let lock = LOCK.get_or_init(|| match device.card().contexts() {
+    let shared = CARD.get_or_init(|| match card.contexts() {
         // Unit tests run processes beside one another, and count what the card has done in each.
         _ if cfg!(test) => None,
         Contexts::HaveSlices => {
@@ -67,16 +65,21 @@ fn lock_of(device: &'static Device) -> Option<&'static CardLock> {
             ));
             None
         }
-        Contexts::TakeTurns | Contexts::ShareByMps => CardLock::open(device.card().bus_id())
+        Contexts::TakeTurns | Contexts::ShareByMps => SharedCard::open(card.bus_id())
             .inspect_err(|reason| log_once(format_args!("no lock on the GPU, which other processes may be using: {reason}")))
             .ok(),
     });
-    lock.as_ref()
+    shared.as_ref()
+}
+
+/// The card that [`shared`] has found before, if it has.
+pub(super) fn known() -> Option<&'static SharedCard> {
+    CARD.get()?.as_ref()
 }
 
 /// When chunks go to the card, in words, as `quire_info` and `quire doctor` say it.
 pub(super) fn describe(device: &'static Device) -> &'static str {
-    match (lock_of(device), device.card().contexts()) {
+    match (shared(device.card()), device.card().contexts()) {
         (Some(_), Contexts::ShareByMps) => "unless many other processes keep it busy, as processes share it by MPS",
         (Some(_), _) => "unless other processes keep it busy",
         (None, _) => "whoever else is using it, as it cannot be locked",
@@ -86,9 +89,9 @@ pub(super) fn describe(device: &'static Device) -> &'static str {
 impl Turn {
     /// Leave for a chunk, if the card is free for it.
     pub(super) fn take(device: &'static Device, direction: Direction, chunk_bytes: usize) -> Result<Self, Obstacle> {
-        let Some(lock) = lock_of(device) else { return Ok(Self::of_right()) };
-        let is_held = lock.take(places(device.card().contexts(), direction, chunk_bytes))?;
-        Ok(Self(is_held.then_some(lock)))
+        let Some(card) = shared(device.card()) else { return Ok(Self::of_right()) };
+        let is_held = card.take(places(device.card().contexts(), direction, chunk_bytes))?;
+        Ok(Self(is_held.then(|| (card, Instant::now()))))
     }
 
     /// Leave that nobody is asked for.
@@ -99,17 +102,21 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if let Some(lock) = self.0 {
-            lock.give_back();
+        if let Some((card, begun)) = self.0 {
+            card.give_back();
+            card.note(&card.on_the_card, begun.elapsed());
         }
     }
 }
 
-/// The card's device file, of which a place is locked while threads of this process use the card.
-struct CardLock {
-    file: File,
+/// A card that processes share, by places in its device file.
+pub(super) struct SharedCard {
+    pub(super) file: CardFile,
     pause: Duration,
     users: Mutex<Users>,
+    /// Nanoseconds that threads of this process have had a place, and those that they have computed chunks themselves because there was none.
+    on_the_card: AtomicU64,
+    elsewhere: AtomicU64,
 }
 
 /// Threads of this process that use the card, and the place that they have while there are any.
@@ -121,20 +128,13 @@ struct Users {
     asks_again: Option<Instant>,
 }
 
-impl CardLock {
-    /// Opens the device file of the card with this address on the PCI bus.
-    fn open(bus_id: Option<&str>) -> Result<Self, NoLock> {
-        let facts = path(format_args!("/proc/driver/nvidia/gpus/{}/information", bus_id.ok_or(NoLock::BusUnknown)?));
-        let facts = File::open(facts.as_str()).map_err(|error| NoLock::FactsUnreadable(os_error(&error)))?;
-        let minor = device_minor(facts).ok_or(NoLock::MinorMissing)?;
-        let device = path(format_args!("/dev/nvidia{minor}"));
-        Self::of_file(device.as_str(), PAUSE).map_err(|error| NoLock::FileUnavailable(minor, os_error(&error)))
+impl SharedCard {
+    fn open(bus_id: Option<&str>) -> Result<Self, NoFile> {
+        CardFile::open(bus_id).map(|file| Self::new(file, PAUSE))
     }
 
-    /// Who may not write to the file can have place 0 alone.
-    fn of_file(path: &str, pause: Duration) -> io::Result<Self> {
-        let file = File::options().read(true).write(true).open(path).or_else(|_| File::open(path))?;
-        Ok(Self { file, pause, users: Mutex::default() })
+    pub(super) fn new(file: CardFile, pause: Duration) -> Self {
+        Self { file, pause, users: Mutex::default(), on_the_card: AtomicU64::new(0), elsewhere: AtomicU64::new(0) }
     }
 
     /// Whether one of the first `places` is held now, for one more thread. Where the system refuses to lock, nothing is held and the card is used.
@@ -145,16 +145,16 @@ impl CardLock {
                 return Err(Obstacle::Busy);
             }
             users.asks_again = None;
-            users.place = match self.file.try_lock() {
-                Ok(()) => 0,
-                Err(TryLockError::WouldBlock) => match (1..places).find(|&place| self.lock_byte(place, true)) {
+            users.place = match self.file.lock() {
+                Ok(true) => 0,
+                Ok(false) => match (1..places).find(|&place| self.file.lock_byte(place).unwrap_or(false)) {
                     Some(place) => place,
                     None => {
                         users.asks_again = Instant::now().checked_add(self.pause);
                         return Err(Obstacle::Busy);
                     }
                 },
-                Err(TryLockError::Error(error)) => {
+                Err(error) => {
                     drop(users);
                     log_once(format_args!(
                         "no lock on the GPU, which other processes may be using: its device file cannot be locked: {error}"
@@ -171,101 +171,42 @@ impl CardLock {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         users.threads -= 1;
         if users.threads == 0 {
-            // Closing would not unlock it: a forked child may have the file open as well. What cannot be unlocked could not be locked before.
             match users.place {
-                0 => drop(self.file.unlock()),
-                place => drop(self.lock_byte(place, false)),
+                0 => self.file.unlock(),
+                place => self.file.unlock_byte(place),
             }
         }
     }
 
-    /// Locks a byte of the file, or unlocks it. False where another process has it, and where the system has no such locks.
-    fn lock_byte(&self, place: usize, is_to_be_locked: bool) -> bool {
-        let kind = if is_to_be_locked { libc::F_WRLCK } else { libc::F_UNLCK };
-        // SAFETY: numbers alone, of which 0 is one. Such a lock wants `l_pid` to be 0.
-        let mut byte: libc::flock = unsafe { std::mem::zeroed() };
-        (byte.l_type, byte.l_whence, byte.l_len) = (kind as libc::c_short, libc::SEEK_SET as libc::c_short, 1);
-        byte.l_start = place as libc::off_t;
-        // SAFETY: the file is open, and the call reads the structure.
-        unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_SETLK, &raw const byte) == 0 }
+    /// Counts work that a thread has done on a chunk for which there was no place.
+    pub(super) fn note_work_elsewhere(&self, taken: Duration) {
+        self.note(&self.elsewhere, taken);
     }
-}
 
-/// Why there is no lock for a card.
-#[derive(Debug)]
-enum NoLock {
-    BusUnknown,
-    FactsUnreadable(OsError),
-    MinorMissing,
-    FileUnavailable(u32, OsError),
-}
-
-impl fmt::Display for NoLock {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::BusUnknown => formatter.write_str("the driver does not say on which bus it is"),
-            Self::FactsUnreadable(error) => {
-                write!(formatter, "/proc/driver/nvidia/gpus does not say which device file it has: {error}")
-            }
-            Self::MinorMissing => formatter.write_str("/proc/driver/nvidia/gpus names no device file for it"),
-            Self::FileUnavailable(minor, error) => write!(formatter, "/dev/nvidia{minor} cannot be opened: {error}"),
-        }
+    fn note(&self, counter: &AtomicU64, taken: Duration) {
+        counter.fetch_add(u64::try_from(taken.as_nanos()).unwrap_or(0), Ordering::Relaxed);
     }
-}
 
-fn os_error(error: &io::Error) -> OsError {
-    OsError(error.raw_os_error().unwrap_or(0))
-}
-
-/// A path on the stack: std copies long paths alone.
-fn path(text: fmt::Arguments<'_>) -> Message<128> {
-    Message::new(text)
-}
-
-/// The number N of a card's `/dev/nvidiaN`, from what the driver says of the card: the line of "Device Minor".
-fn device_minor(mut facts: impl io::Read) -> Option<u32> {
-    let mut bytes = [0; 4096];
-    let mut length = 0;
-    while length < bytes.len() {
-        match facts.read(&mut bytes[length..]) {
-            Ok(0) => break,
-            Ok(more) => length += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return None,
-        }
+    /// The time with a place, and the time without one, since this was last asked.
+    pub(super) fn times_since_last_asked(&self) -> (Duration, Duration) {
+        let take = |counter: &AtomicU64| Duration::from_nanos(counter.swap(0, Ordering::Relaxed));
+        (take(&self.on_the_card), take(&self.elsewhere))
     }
-    let text = std::str::from_utf8(&bytes[..length]).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("Device Minor:")?.trim().parse().ok())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_card_has_the_minor_number_that_the_driver_says() {
-        let facts =
-            "Model: \t\t NVIDIA H200\nIRQ:   \t\t 33\nBus Location: \t 0000:0f:00.0\nDevice Minor: \t 3\nGPU Excluded:\t No\n";
-        assert_eq!(device_minor(facts.as_bytes()), Some(3));
-        for strange in ["", "Device Minor:\n", "Device Minor: \t -1\n", "Device Minor: \t ../../etc\n", "Minor: 3\n"] {
-            assert_eq!(device_minor(strange.as_bytes()), None, "{strange}");
-        }
-    }
-
-    #[test]
-    fn a_card_without_files_has_no_lock_and_a_reason() {
-        let words = "/proc/driver/nvidia/gpus does not say which device file it has: ";
-        for (bus_id, words) in [(None, "the driver does not say on which bus it is"), (Some("ffff:ff:ff.f"), words)] {
-            let reason = CardLock::open(bus_id).err().expect("no such card").to_string();
-            assert!(reason.starts_with(words), "{reason}");
-        }
+    fn shared_file(path: &std::path::Path, pause: Duration) -> SharedCard {
+        SharedCard::new(CardFile::at(path.to_str().expect("a path")).expect("it is there"), pause)
     }
 
     #[test]
     fn threads_of_a_process_share_its_place_and_other_files_wait_for_none() {
         let path = std::env::temp_dir().join(format!("quire-turn-{}", std::process::id()));
         std::fs::write(&path, "").expect("a file");
-        let open = || CardLock::of_file(path.to_str().expect("a path"), Duration::ZERO).expect("it is there");
+        let open = || shared_file(&path, Duration::ZERO);
         let (ours, theirs, third) = (open(), open(), open());
         assert_eq!([ours.take(1).ok(), ours.take(1).ok()], [Some(true), Some(true)]);
         assert!(matches!(theirs.take(1), Err(Obstacle::Busy)));
@@ -291,7 +232,7 @@ mod tests {
     fn a_process_that_finds_no_place_asks_again_after_a_pause() {
         let path = std::env::temp_dir().join(format!("quire-pause-{}", std::process::id()));
         std::fs::write(&path, "").expect("a file");
-        let open = |pause| CardLock::of_file(path.to_str().expect("a path"), pause).expect("it is there");
+        let open = |pause| shared_file(&path, pause);
         let (ours, patient, quick) = (open(Duration::ZERO), open(Duration::from_secs(600)), open(Duration::from_millis(1)));
         assert_eq!(ours.take(1).ok(), Some(true));
         assert!([&patient, &quick].iter().all(|lock| matches!(lock.take(1), Err(Obstacle::Busy))));
