@@ -96,7 +96,7 @@ pub(crate) fn compress<'a>(
     if !settings.is_done(Direction::Compress, attempt)? {
         let watch = Watch::start(length);
         workspace.compress(chunk.bytes, layout, &config, kept)?;
-        watch.note_work();
+        watch.note_work(settings.device);
     }
     let mut stream = pinned.map_or(Stream::Kept(kept), Stream::Pinned);
     if let Some(history) = history.as_mut().filter(|_| adapt == AdaptPolicy::History) {
@@ -132,7 +132,7 @@ pub(crate) fn decompress(stream: Unverified<'_>, mut chunk: ChunkRoom<'_>, works
     }
     let watch = Watch::start(length);
     on_the_cpu(chunk.bytes)?;
-    watch.note_work();
+    watch.note_work(settings.device);
     Ok(())
 }
 
@@ -170,9 +170,9 @@ impl Watch {
         Self((chunk_bytes >= GPU_FROM_BYTES).then(Instant::now))
     }
 
-    fn note_work(&self) {
+    fn note_work(&self, choice: Choice) {
         if let Some(begun) = self.0 {
-            opening::note_work(begun.elapsed());
+            opening::note_work(choice, begun.elapsed());
         }
     }
 }
@@ -319,7 +319,7 @@ impl Settings {
         // Whatever came of it: the next chunk need not wait for more work to hear it.
         opening::is_over_now();
         let device = opened?;
-        if self.log && matches!(self.device, Choice::ByRank(Some(_))) {
+        if self.log && self.device.is_by_rank() {
             self.log_choice();
         }
         Ok(device)
@@ -470,8 +470,9 @@ impl fmt::Display for Obstacle {
             Self::LowMemory => formatter.write_str("the host is out of memory, so that the GPU takes no new chunk"),
             Self::LittleWork => write!(
                 formatter,
-                "a GPU is opened after {} ms of the CPU's work on chunks for it",
-                opening::OPEN_AFTER.as_millis()
+                "a GPU is opened after {} ms of the CPU's work on chunks for it; in ranks of a job, while all cores are busy, after {} s",
+                opening::OPEN_AFTER.as_millis(),
+                (opening::OPEN_AFTER * opening::LESS_WHERE_BUSY).as_secs()
             ),
             Self::Opening => formatter.write_str("the GPU is being opened"),
             Self::Ending => formatter.write_str("the process ends before the GPU is open"),

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 const VALID: Duration = Duration::from_millis(5);
 
 /// The machine's cores less its threads that run or wait for a core. A number beyond all machines' where the system does not say.
-pub(crate) fn idle_cores() -> usize {
+#[must_use]
+pub fn idle_cores() -> usize {
     static START: OnceLock<Instant> = OnceLock::new();
     // The count in the lower 32 bits, above it the number of the period in which it was made, from 1 on.
     static COUNTED: AtomicU64 = AtomicU64::new(0);

@@ -15,12 +15,17 @@
 //! after 0.22 s. So there is a [`Gate`]: processes open it one after another, and those who wait go on with the CPU's work. Then the first one has the GPU after
 //! 0.7 s, and the sum of all was 9.7 GB/s from there on, in place of 7.6 until 2.5 s had passed.
 //!
+//! A process opens no GPU that has no time for one more: see [`super::claim`].
+//!
 //! # Ranks that wait for one another
 //!
 //! The thread takes 0.15 to 0.25 s of a core. Where each core has a rank and ranks meet, all of them wait for the rank on that core. So in ranks of a job the
 //! thread has a low priority: it gets the time in which ranks wait, and a tenth of a core besides. In the first second, 16 such ranks then compressed 7.6 GB/s in
-//! place of 5.0, where the CPU alone has 8.2; 13 of them had the GPU after 5 s, in place of 16. Processes that nobody started as ranks keep their priority: 16 that
-//! never waited had the GPU one by one each 0.3 s, and each 1.8 s at a low priority.
+//! place of 5.0, where the CPU alone has 8.2. Processes that nobody started as ranks keep their priority: 16 that never waited had the GPU one by one each
+//! 0.3 s, and each 1.8 s at a low priority.
+//!
+//! And while no core is idle, a rank's work counts a hundredth: it opens the GPU after 5 s. A job that writes for two seconds loses nothing by an opening that it
+//! gains nothing from, and one that writes for longer loses some tenths of a second in all.
 //!
 //! # The end of a process, signals and forks
 //!
@@ -46,6 +51,8 @@ use crate::ALLOCATOR;
 
 /// The CPU's work on chunks that are for a GPU after which it is opened; see the module's text.
 pub(super) const OPEN_AFTER: Duration = Duration::from_millis(50);
+/// How much less the work of a rank counts while no core of the machine is idle, see the module's text: 5 s of it open the GPU.
+pub(super) const LESS_WHERE_BUSY: u32 = 100;
 /// The niceness of the thread that opens the GPU in a rank of a job; see the module's text.
 const NICENESS: libc::c_int = 10;
 /// The longest that exit() waits for a driver that does not come back.
@@ -72,13 +79,14 @@ thread_local! {
 }
 
 /// Counts the CPU's work on a chunk that is for a GPU.
-pub(super) fn note_work(taken: Duration) {
+pub(super) fn note_work(choice: Choice, taken: Duration) {
     if let Some(card) = turn::known() {
         card.note_work_elsewhere(taken);
     }
-    let nanoseconds = u64::try_from(taken.as_nanos()).unwrap_or(u64::MAX);
     // More than enough is enough: no sum of 2^63 is reached.
     if SPENT.load(Ordering::Relaxed) < OPEN_AFTER.as_nanos() as u64 {
+        let counted = if choice.is_by_rank() && quire_gpu::idle_cores() == 0 { taken / LESS_WHERE_BUSY } else { taken };
+        let nanoseconds = u64::try_from(counted.as_nanos()).unwrap_or(u64::MAX);
         SPENT.fetch_add(nanoseconds.min(u64::MAX / 2), Ordering::Relaxed);
     }
 }
@@ -191,7 +199,7 @@ fn spawn(choice: Choice, claim: Claim) -> std::io::Result<()> {
 fn open(choice: Choice, claim: Claim) {
     let mut end = End(OVER);
     IS_OPENER.set(true);
-    if matches!(choice, Choice::ByRank(Some(_))) {
+    if choice.is_by_rank() {
         // SAFETY: two numbers. On Linux, they are for the calling thread alone. Where it is refused, the thread goes on as it is.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICENESS) };
     }

@@ -40,6 +40,11 @@ pub(super) enum Choice {
 }
 
 impl Choice {
+    /// Whether the process is a rank of a job, which takes the GPU of its number.
+    pub(super) fn is_by_rank(self) -> bool {
+        matches!(self, Self::ByRank(Some(_)))
+    }
+
     /// The number of the GPU. For a rank the driver is asked how many there are; where it shows none, opening number 0 finds out why.
     pub(super) fn ordinal(self) -> usize {
         match self {
