@@ -236,6 +236,7 @@ def a_card_that_cannot_be_locked_is_used_and_that_is_said() -> None:
     assert any(line.startswith("no lock on the GPU, which other processes may be using: ") for line in lines), lines
 
 
+HOLDERS: list[subprocess.Popen[str]] = []
 # The byte of a card's file that a process locks which opens the card.
 CLAIM = 64
 # A process that has locks of a card's file until it is killed: that of the file, and those of bytes. It says when it has them.
@@ -265,6 +266,7 @@ def holder(card: str, places: int) -> subprocess.Popen[str]:
 def lock_holder(card: str, *locks: object) -> subprocess.Popen[str]:
     command, environment = [sys.executable, "-c", HOLDER, card, *map(str, locks)], {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    HOLDERS.append(process)
     assert process.stdout.readline() == "held\n"
     return process
 
@@ -367,18 +369,32 @@ def is_opened_by_nobody() -> bool:
 
 
 def a_card_that_another_has_claimed_is_not_opened() -> None:
-    other = lock_holder("/dev/nvidia1", CLAIM)
-    worker = Worker(QUIRE_EMULATOR_OPENING="60000")
-    assert worker.compress(MANY) == 0 and worker.order("loaded") == "True", "it has asked the driver for its card"
-    assert is_opened_by_nobody()
-    # With the claim gone, it is opened, which takes a minute.
-    other.kill()
-    other.wait()
-    assert worker.compress(FEW) == 0 and is_claimed("/dev/nvidia1")
+    """As long as somebody uses it."""
+    used, claim = lock_holder("/dev/nvidia1", "file"), lock_holder("/dev/nvidia1", CLAIM)
+    worker, other = (Worker(QUIRE_EMULATOR_OPENING="60000") for _ in range(2))
+    for process in (worker, other):
+        assert process.compress(MANY) == 0 and process.order("loaded") == "True", "it has asked the driver for its card"
+        assert process.compress(MANY) == 0 and is_opened_by_nobody()
+    claim.kill()
+    claim.wait()
+    # It takes a minute to open it.
+    assert worker.compress(FEW) == 0 and is_claimed("/dev/nvidia1") and not is_opened_by_nobody()
     worker.process.kill()
     lines = worker.end(-signal.SIGKILL)
     assert "compress on the CPU: other processes have the GPU open and keep it busy" in lines, lines
     assert not is_claimed("/dev/nvidia1")
+    # The process that has the claim may have been stopped.
+    claim = lock_holder("/dev/nvidia1", CLAIM)
+    assert other.compress(FEW) == 0 and is_opened_by_nobody()
+    used.kill()
+    used.wait()
+    end = time.monotonic() + SECONDS
+    while is_opened_by_nobody() and time.monotonic() < end:
+        assert other.compress(FEW) == 0
+    assert not is_opened_by_nobody(), "the card is unused"
+    for process in (claim, other.process):
+        process.kill()
+        process.wait()
 
 
 def a_process_keeps_its_claim_while_it_finds_no_place() -> None:
@@ -432,8 +448,12 @@ if __name__ == "__main__":
         cpu = Worker(QUIRE_BACKEND="cpu")
         EXPECTED = cpu.order("compress", 1).split()[1]
         cpu.end()
-        for scene in {"free": FREE, "locked": LOCKED}[kind]:
-            start = time.monotonic()
-            scene()
-            print(f"{scene.__name__.replace('_', ' ')}: {time.monotonic() - start:.1f} s", flush=True)
+        try:
+            for scene in {"free": FREE, "locked": LOCKED}[kind]:
+                start = time.monotonic()
+                scene()
+                print(f"{scene.__name__.replace('_', ' ')}: {time.monotonic() - start:.1f} s", flush=True)
+        finally:
+            for process in HOLDERS:
+                process.kill()
         print("done")

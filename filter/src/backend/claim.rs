@@ -13,7 +13,8 @@
 //! The one that opened it last is a fair judge, as places go around. It gives the claim back when places are free, when it has no chunks, and when it
 //! ends. MPS and long chunks have more places, so that more processes open the card.
 //!
-//! The claim is the lock of a byte of the card's device file.
+//! The claim is the lock of a byte of the card's device file. A process that was stopped (`SIGSTOP`, a suspended job) cannot give it back. So a claim does not
+//! count where the card is unused.
 
 use std::thread;
 use std::time::Duration;
@@ -24,6 +25,8 @@ use super::turn::{self, SharedCard};
 
 /// The byte of a card's file that is its claim. The first ones are places.
 const BYTE: usize = 64;
+/// A claim on a card that was unused at this many looks in a row, of 10 ms or more each, does not count.
+const UNUSED_LOOKS: u32 = 100;
 /// How often a process that has a claim looks whether places are free.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -46,7 +49,8 @@ impl Claim {
 
     fn on_shared(shared: &'static SharedCard) -> Option<Self> {
         match shared.file.lock_byte(BYTE) {
-            Ok(is_locked) => is_locked.then_some(Self(Some(shared))),
+            Ok(true) => Some(Self(Some(shared))),
+            Ok(false) => shared.was_unused_at(UNUSED_LOOKS).then_some(Self(None)),
             Err(_) => Some(Self(None)),
         }
     }

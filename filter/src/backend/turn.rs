@@ -126,6 +126,8 @@ struct Users {
     place: usize,
     /// When the process, which has found no place, asks again.
     asks_again: Option<Instant>,
+    /// At how many looks in a row the first place, which is always taken first, was free.
+    unused_looks: u32,
 }
 
 impl SharedCard {
@@ -176,6 +178,23 @@ impl SharedCard {
                 place => self.file.unlock_byte(place),
             }
         }
+    }
+
+    /// Whether the card was unused at this many looks in a row, of a process that does not have it open. It looks every [`PAUSE`] at most, as a look takes the
+    /// first place for a moment.
+    pub(super) fn was_unused_at(&self, looks: u32) -> bool {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        if users.asks_again.is_some_and(|time| now < time) {
+            return false;
+        }
+        users.asks_again = now.checked_add(self.pause);
+        let is_free = self.file.lock().unwrap_or(false);
+        if is_free {
+            self.file.unlock();
+        }
+        users.unused_looks = if is_free { users.unused_looks.saturating_add(1) } else { 0 };
+        users.unused_looks >= looks
     }
 
     /// Counts work that a thread has done on a chunk for which there was no place.
