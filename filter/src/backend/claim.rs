@@ -30,34 +30,40 @@ const UNUSED_LOOKS: u32 = 100;
 /// How often a process that has a claim looks whether places are free.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The right to open a card, which no other process has until this is dropped. Where a card cannot be locked, all have it.
-pub(super) struct Claim(Option<&'static SharedCard>);
+/// The right to open a card, which no other process has until this is dropped.
+pub(super) enum Claim {
+    /// This process has not found its card yet.
+    OnNoCard,
+    Held(&'static SharedCard),
+    /// The card cannot be locked, or is unused by the process that has the claim.
+    NotNeeded,
+}
 
 impl Claim {
     /// Claims the card that this process has found before. A process that has found none may look for it.
     pub(super) fn on_known_card() -> Option<Self> {
-        turn::known().map_or(Some(Self(None)), Self::on_shared)
+        turn::known().map_or(Some(Self::OnNoCard), Self::on_shared)
     }
 
-    /// Claims a card, unless that is done.
+    /// Claims a card, unless this process had found it before.
     pub(super) fn on_card(self, card: &Card) -> Option<Self> {
-        match (&self.0, turn::shared(card)) {
-            (None, Some(shared)) => Self::on_shared(shared),
-            _ => Some(self),
+        match self {
+            Self::OnNoCard => turn::shared(card).map_or(Some(Self::NotNeeded), Self::on_shared),
+            decided => Some(decided),
         }
     }
 
     fn on_shared(shared: &'static SharedCard) -> Option<Self> {
         match shared.file.lock_byte(BYTE) {
-            Ok(true) => Some(Self(Some(shared))),
-            Ok(false) => shared.was_unused_at(UNUSED_LOOKS).then_some(Self(None)),
-            Err(_) => Some(Self(None)),
+            Ok(true) => Some(Self::Held(shared)),
+            Ok(false) => shared.was_unused_at(UNUSED_LOOKS).then_some(Self::NotNeeded),
+            Err(_) => Some(Self::NotNeeded),
         }
     }
 
     /// Keeps the claim on an open card while this process finds no place there for half of its work. Ends as well where `goes_on` says so.
     pub(super) fn keep_while_card_is_full(self, goes_on: impl Fn() -> bool) {
-        let Some(card) = self.0 else { return };
+        let Self::Held(card) = self else { return };
         let _ = card.times_since_last_asked();
         while goes_on() {
             thread::sleep(LOOK);
@@ -71,7 +77,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if let Some(card) = self.0 {
+        if let Self::Held(card) = self {
             card.file.unlock_byte(BYTE);
         }
     }
