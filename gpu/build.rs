@@ -55,6 +55,7 @@ fn main() {
     ] {
         fs::write(output.join(name), text).expect("OUT_DIR is writable");
     }
+    const NO_NVCC: &str = "there is no nvcc that will do in $NVCC, $CUDA_HOME, $CUDA_PATH, the PATH or /usr/local/cuda";
     let required = env::var("QUIRE_REQUIRE_CUDA").is_ok_and(|value| value == "1");
     match find_nvcc() {
         Some((nvcc, version)) => {
@@ -63,12 +64,12 @@ fn main() {
             compile(&nvcc, version, &output, "kernels/measure/decoders.cu", "decoders.fatbin");
             println!("cargo::rustc-cfg=quire_kernels");
         }
-        None if required => {
-            panic!(
-                "QUIRE_REQUIRE_CUDA=1, but there is no nvcc that will do in $NVCC, $CUDA_HOME, $CUDA_PATH, the PATH or /usr/local/cuda"
-            )
+        None if required => panic!("QUIRE_REQUIRE_CUDA=1, but {NO_NVCC}"),
+        // Who has said NVCC=none knows it.
+        None if env::var_os("NVCC").is_some_and(|value| value == "none") => {}
+        None => {
+            println!("cargo::warning=built without GPU kernels, for the CPU alone: {NO_NVCC}; NVCC=none says that this is meant")
         }
-        None => {}
     }
 }
 

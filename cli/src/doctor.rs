@@ -11,7 +11,7 @@ use quire_codec::stages::header;
 use serde_json::{Value, json};
 
 use crate::datasets::{Named, find};
-use crate::filters::filter_name;
+use crate::filters::{NAME_ITS_FOLDER, not_found};
 use crate::inspect::small_chunks;
 use crate::library::process::note_reading;
 use crate::library::{chunks, message, plugins};
@@ -138,19 +138,15 @@ fn file(source: &OsStr) -> Result<Vec<Finding>, String> {
             }
         };
         let filters = dataset.dcpl().and_then(|properties| properties.get_filters()).map_err(message)?;
-        let absent: Vec<String> = filters.iter().filter(|filter| !filter.is_available()).map(filter_name).collect();
-        if !absent.is_empty() {
-            missing.push((name.clone(), format!("HDF5 does not find {} here, and cannot read it", absent.join(", "))));
+        if let Some(reason) = not_found(&filters) {
+            missing.push((name.clone(), format!("{reason}, and cannot read it")));
         }
         small.extend(small_chunks(&dataset).map(|small| (name, small.to_string())));
     }
     let finding = |state, remedy: &'static str| {
         move |line: String| Finding::with_remedy(ABOUT, state, line.trim_start().to_owned(), remedy)
     };
-    let no_filter = finding(
-        State::Wrong,
-        "name the folder of that filter's plugin in HDF5_PLUGIN_PATH, beside this one's, with a colon between them",
-    );
+    let no_filter = finding(State::Wrong, NAME_ITS_FOLDER);
     let no_chunks = finding(State::Note, "`quire repack --chunks SHAPE` gives a copy other chunks");
     let mut findings: Vec<Finding> = grouped("", &missing).into_iter().map(no_filter).collect();
     findings.extend(grouped("", &small).into_iter().map(no_chunks));
@@ -208,7 +204,11 @@ fn plugin_files() -> Vec<Finding> {
         let shown = Name::from(&**folder);
         let file = folder.join(LIBRARY_NAME);
         if !folder.is_dir() {
-            let remedy = "correct HDF5_PLUGIN_PATH, which has folders with colons between them, if the plugin is to be there";
+            let remedy = if std::env::var_os("HDF5_PLUGIN_PATH").is_some() {
+                "correct HDF5_PLUGIN_PATH, which has folders with colons between them, if the plugin is to be there"
+            } else {
+                "it is built into HDF5, and searched because HDF5_PLUGIN_PATH is not set: set it to the plugin's folder"
+            };
             findings.push(Finding::with_remedy(
                 ABOUT,
                 State::Note,

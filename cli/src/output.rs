@@ -96,7 +96,11 @@ impl Table {
         self.rows.push((row, text));
     }
 
+    /// Prints heading and rows; without rows nothing.
     pub(crate) fn print(&self) {
+        if self.rows.len() == 1 {
+            return;
+        }
         let columns = self.rows.iter().map(|(row, _)| row.len()).max().unwrap_or(0);
         let width =
             |column: usize| self.rows.iter().filter_map(|(row, _)| row.get(column)).map(|cell| cell.chars().count()).max();

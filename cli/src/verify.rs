@@ -16,7 +16,7 @@ use crate::arguments::{Bounds, shape_text};
 use crate::compare::{Difference, compare};
 use crate::copied::{Buffers, Copied, Read};
 use crate::datasets::{Named, Source, block_of, file_and_path, find, find_in, written_boxes};
-use crate::filters::filter_name;
+use crate::filters::{NAME_ITS_FOLDER, filter_name, not_found};
 use crate::inspect::corner_text;
 use crate::jobs::{self, Jobs};
 use crate::library::message;
@@ -66,7 +66,7 @@ pub(crate) struct Arguments {
 /// The result for one dataset of the original.
 struct Report {
     path: Name,
-    /// The result of the comparison; `None` if the copy has no dataset of this name.
+    /// The result of the comparison; `None` if the copy has no dataset of this name, or none whose values can be read.
     copy: Option<Compared>,
     /// Why the copy is wrong.
     problem: Option<String>,
@@ -132,7 +132,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
         }
         let count = reports.len();
         match wrong {
-            0 => say(format_args!("{count} datasets compared: no promise is broken")),
+            0 => say(format_args!("{count} dataset{} compared: no promise is broken", if count == 1 { "" } else { "s" })),
             wrong => say(format_args!("{wrong} of {count} datasets are WRONG")),
         }
     }
@@ -247,7 +247,7 @@ fn numbers(
     let mut boxes: BTreeSet<Vec<(usize, usize)>> = written_boxes(&copy.dataset, &block)?.into_iter().collect();
     boxes.extend(written_boxes(&original.dataset, &block)?);
     let boxes: Vec<Vec<Range>> = boxes.into_iter().collect();
-    let mut is_equal = true;
+    let (mut is_equal, mut is_unread) = (true, false);
     // A filter counts missing values in a chunk's range. A copy by `repack` keeps the smaller bound of a range without them.
     let kinds = [original.kind(), original.kind_for_filters()];
     let reader = RefCell::new(ChunkReader::new(original, &block, &boxes));
@@ -272,11 +272,15 @@ fn numbers(
                     if let Some(reason) = &difference.broken {
                         problem.get_or_insert_with(|| format!("{reason}; the chunk is at {}", corner_text(&corner)));
                     }
+                    is_unread = false;
                     compared.difference.add(&difference);
                     compared.chunks.push(Chunk { corner, difference });
                 }
                 Err(reason) => {
+                    // HDF5's own reason names the last folder that it has searched, and not the filter.
+                    let reason = not_found(&filters).map_or(reason, |absent| format!("{absent}: {NAME_ITS_FOLDER}"));
                     problem.get_or_insert_with(|| format!("its chunk at {} cannot be read: {reason}", corner_text(&corner)));
+                    is_unread = compared.chunks.is_empty();
                 }
             }
             bar.inc(chunk.count() as u64);
@@ -288,7 +292,8 @@ fn numbers(
     if is_equal && compared.bound.is_none() && problem.is_none() {
         return Ok(Found::Equal);
     }
-    Ok(Found::Numbers(Box::new(Report { path, copy: Some(compared), problem })))
+    // Of values that cannot be read, there is no error to be shown.
+    Ok(Found::Numbers(Box::new(Report { path, copy: (!is_unread).then_some(compared), problem })))
 }
 
 /// Whether other values are equal.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import itertools
 import os
 import re
 import shlex
@@ -197,14 +198,13 @@ def lint(repository: Path) -> int:
 
 
 def script(some: list[Document], mark: str) -> str:
-    """A shell script of the blocks that have a mark. Python code comes one block after the other in one process, where it is marked `package`."""
+    """A shell script of the blocks that have a mark. Where they are marked `package`, those of a section are run in one process, one after the other."""
     lines = ["set -e", "trap 'status=$?; [ $status = 0 ] || echo \"the block at $block ended with $status\" >&2' EXIT"]
     for document in some:
         blocks = [fence for fence in document.fences if fence.language in RUN and fence.mark == mark]
         if mark == PACKAGE and blocks:
-            # A reader goes on with the names of the blocks before.
-            together = [line for fence in blocks for line in (f"# line {fence.line}", *fence.lines)]
-            blocks = [Fence(blocks[0].line, "python", mark, together)]
+            # A reader goes on with the names of the blocks before, but need not have read other sections.
+            blocks = [joined(list(some_blocks)) for _, some_blocks in itertools.groupby(blocks, lambda fence: fence.section)]
             by_hand = document.name in PLUGINS_BY_HAND
             lines.append(f"export HDF5_PLUGIN_PATH={shlex.quote(str(package_plugins()))}" if by_hand else "unset HDF5_PLUGIN_PATH")
         for fence in blocks:
@@ -216,6 +216,11 @@ def script(some: list[Document], mark: str) -> str:
                 # As an argument: processes that a block starts would look for a file of the name "<stdin>".
                 lines += [f"{shlex.quote(sys.executable)} -c \"$(cat <<'END_OF_BLOCK'", *fence.lines, "END_OF_BLOCK", ')"']
     return "\n".join([*lines, ""])
+
+
+def joined(blocks: list[Fence]) -> Fence:
+    """Blocks of Python as one."""
+    return blocks[0]._replace(lines=[line for fence in blocks for line in (f"# line {fence.line}", *fence.lines)])
 
 
 def package_plugins() -> Path:
@@ -238,15 +243,29 @@ def folder_as_repository(folder: Path, plugins: Path | None, quire: Path | None)
         (release / "quire").symlink_to(quire.resolve())
 
 
+def files_of_the_reader(folder: Path) -> None:
+    """Files that the documents call the reader's own: one of boxes value after value, as AMReX writes them, and two days of an archive."""
+    import h5py
+    import numpy as np
+
+    field = np.random.default_rng(0).normal(size=(8, 32, 32, 32)).cumsum(axis=3).astype("f4")
+    with h5py.File(folder / "plt00100.h5", "w") as file:
+        file["level_0/data:datatype=0"] = field.ravel()
+    for day in (1, 2):
+        with h5py.File(folder / f"day{day}.nc", "w") as file:
+            file["t"], file["pressure"], file["flag_land"] = field[day], 1e5 + 100 * field[day + 2], field[day] > 0
+
+
 def run(folder: Path, plugins: Path | None, quire: Path | None) -> int:
     """Runs the blocks; the exit code of the first one that fails."""
     folder_as_repository(folder, plugins, quire)
     if plugins:
+        files_of_the_reader(folder)
         some, mark = [Document(REPOSITORY / name, name) for name in IN_ORDER], ""
     else:
         some, mark = documents(REPOSITORY), PACKAGE
     # The README's own export has to do.
-    environment = {name: value for name, value in os.environ.items() if name != "HDF5_PLUGIN_PATH"}
+    environment = {name: value for name, value in os.environ.items() if name != "HDF5_PLUGIN_PATH"} | {"CONDA_PREFIX": str(folder.resolve() / "conda")}
     return subprocess.run(["bash", "-c", script(some, mark)], cwd=folder, env=environment, check=False).returncode
 
 

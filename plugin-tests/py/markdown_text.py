@@ -20,6 +20,7 @@ class Fence(NamedTuple):
     """A block of code."""
 
     line: int  # of its first ```
+    section: str  # the heading of the second level above it
     language: str
     mark: str  # what follows the language: "no-run: reason", "package", or nothing
     lines: list[str]
@@ -41,12 +42,12 @@ class Document:
 
     def _split(self) -> None:
         fence: Fence | None = None
-        indent = ""
+        indent = section = ""
         for number, line in enumerate(self.lines, 1):
             found = _FENCE.match(line)
             if found and fence is None:
                 language, _, mark = found["info"].strip().partition(" ")
-                fence, indent = Fence(number, language, mark.strip(), []), found["indent"]
+                fence, indent = Fence(number, section, language, mark.strip(), []), found["indent"]
             elif found and fence is not None:
                 self.fences.append(fence)
                 fence = None
@@ -54,6 +55,7 @@ class Document:
                 fence.lines.append(line.removeprefix(indent))
             else:
                 self.prose.append((number, line))
+                section = line if line.startswith("## ") else section
         if fence is not None:
             self.open_fences.append(fence.line)
 

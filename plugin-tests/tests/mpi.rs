@@ -101,6 +101,28 @@ fn a_process_that_dies_ends_the_job() {
     assert_says(&report, &["exited on signal 9 (Killed)"]);
 }
 
+/// Debian's parallel HDF5, which its h5py with MPI brings without headers. Those of the serial HDF5 are of one version with it, and declare what is parallel
+/// where they are told that it is.
+const PARALLEL_HDF5: [&str; 2] = ["-DH5_HAVE_PARALLEL=1", "-l:libhdf5_openmpi.so.103"];
+
+#[test]
+fn the_example_of_the_document_writes_collectively_and_says_what_is_missing() {
+    let sandbox = Sandbox::new();
+    let program = sandbox.path("example_mpi");
+    let headers = succeed(sandbox.command("pkg-config").args(["--cflags", "hdf5-serial"]));
+    let mut compiler = sandbox.command("mpicc");
+    compiler.args(["-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).args(headers.stdout.split_whitespace());
+    let _ = succeed(compiler.arg(repository().join("docs/example_mpi.c")).args(PARALLEL_HDF5).arg("-lm"));
+    let file = sandbox.path("example_mpi.h5");
+    let report = succeed(mpirun(&sandbox).arg(&program).arg(&file));
+    assert_says(&report, &["rank 0 of 2: ratio ", "rank 1 of 2: ratio ", "within the bound of 0.001"]);
+    // The file is one for every program.
+    let h5dump = succeed(sandbox.command("h5dump").args(["-d", "field", "-s", "64,0,0", "-c", "1,1,2"]).arg(&file));
+    assert_says(&h5dump, &["(64,0,0): 0.034, 0.084"]);
+    let lost = end_with(ABORTED, mpirun(&sandbox).arg(&program).arg(&file).env("HDF5_PLUGIN_PATH", "/nowhere"));
+    assert_says(&lost, &["finding the filter (is HDF5_PLUGIN_PATH set for this rank?) failed"]);
+}
+
 #[test]
 fn the_c_functions_of_the_document_send_an_array() {
     let sandbox = Sandbox::new();

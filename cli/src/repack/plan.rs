@@ -139,7 +139,7 @@ impl Rules<'_> {
         let (given, is_set) = match setting {
             Some((_, Setting { options: None, .. })) => return Err("--set leaves it alone".to_owned()),
             Some((selection, Setting { options: Some(options), .. })) => (options.as_str(), selection.named.contains(&token)),
-            None => (self.given.ok_or("no bound is given for it")?, false),
+            None => (self.given.ok_or("no bound is given")?, false),
         };
         let is_named = is_set || only.named.contains(&token);
         let source = arguments.choice.source(named, is_named)?;

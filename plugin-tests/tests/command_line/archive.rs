@@ -25,6 +25,19 @@ fn archived() -> Sandbox {
 }
 
 #[test]
+fn verify_names_the_filter_that_is_missing_and_shows_no_error_of_what_it_cannot_read() {
+    let sandbox = archived();
+    let _ = succeed(&mut quire(&sandbox, &["repack", "in/day1.h5", "out.h5", "--rel", "1e-3"]));
+    assert_says(&succeed(&mut quire(&sandbox, &["verify", "in/day1.h5", "out.h5"])), &["rel=1e-3"]);
+    let lost = end_with(1, quire(&sandbox, &["verify", "in/day1.h5", "out.h5"]).env("HDF5_PLUGIN_PATH", "/nowhere"));
+    assert_says(
+        &lost,
+        &["cannot be read: HDF5 does not find quire here: name the folder of its plugin in HDF5_PLUGIN_PATH", "WRONG /"],
+    );
+    assert!(!lost.stdout.contains("rel=1e-3"), "a row without values: {}", lost.stdout);
+}
+
+#[test]
 fn several_files_go_into_a_folder_with_bounds_by_dataset() {
     let sandbox = archived();
     let arguments = [
@@ -196,7 +209,7 @@ fn verify_says_which_promises_a_copy_keeps() {
     );
     // Nothing is promised where no bound is given.
     let plain = succeed(&mut quire(&sandbox, &["verify", "in/day1.h5:/t", "others.h5"]));
-    assert_says(&plain, &["filter 6", "1 datasets compared: no promise is broken"]);
+    assert_says(&plain, &["filter 6", "1 dataset compared: no promise is broken"]);
     for (code, arguments, reason) in [
         (1, &["in/day1.h5", "nowhere.h5"][..], "nowhere.h5: there is no such file"),
         (1, &["in/day1.h5:/nothing", "o.h5"], "in/day1.h5:/nothing: the file has no dataset"),
