@@ -248,7 +248,7 @@ impl Layout {
         shape
     }
 
-    /// Refuses a chunk of pairs whose slowest extent is odd: it would have fewer second parts than first parts, or more.
+    /// Refuses a chunk of pairs whose slowest extent is odd: it cannot have as many second parts as first ones.
     ///
     /// # Errors
     /// `InvalidArgument`.

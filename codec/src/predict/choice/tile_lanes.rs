@@ -181,6 +181,7 @@ fn predict(neighbours: &[Neighbour], axes: u8, restored: &[Lanes]) -> Lanes {
             *sum = sum.wrapping_add(position.wrapping_mul(weight));
         }
     }
+    // The function `mean` of interpolation gives equal numbers, but the whole choice of the predictor took 6 % longer with it.
     match axes {
         0 => sums,
         1 => sums.map(|sum| sum.wrapping_add(8) >> 4),
