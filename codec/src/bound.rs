@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A settled bound is an absolute bound, a point-wise relative bound, or the exact bits: for each there is a [`crate::quantize::grid::Grid`]. A decoder needs
-//! nothing of this. CPU and GPU call one code, whose arithmetic rounds alike everywhere, so that a chunk and a configuration have one bound on every machine.
+//! none of this. CPU and GPU call one code, whose arithmetic rounds alike everywhere, so that a chunk and a configuration have one bound on every machine.
 
 /// Finds the grid on which a part of a chunk was rounded before.
 mod earlier;
@@ -44,7 +44,7 @@ pub trait Compressor {
     type Output;
     /// The processor's type of errors.
     type Error: From<Error>;
-    /// Compresses the chunk with a settled bound. The caller needs no earlier stream any more.
+    /// Compresses the chunk with a settled bound. Streams that it made before may be overwritten.
     ///
     /// # Errors
     /// Those of the processor.
@@ -64,8 +64,8 @@ pub trait Compressor {
     fn decompress(&mut self, output: &mut Self::Output, chunk: &mut [u8]) -> std::result::Result<(), Self::Error>;
 }
 
-/// Compresses a chunk with the bound for which the configuration's bound is settled. Compresses it again where a ratio or a PSNR is not reached, and with the
-/// exact bits where the chunk does not shrink.
+/// Settles the configuration's bound and compresses a chunk with it. Compresses the chunk again where a ratio or a PSNR is not reached, and with the exact bits
+/// where the chunk does not shrink.
 ///
 /// # Errors
 /// Those of the compressor, `OutOfMemory`, and `InvalidArgument` for a bound that values of the type cannot have.
@@ -85,8 +85,8 @@ pub fn with_settled_bound<C: Compressor>(
     }
 }
 
-/// The bound for which the configuration's bound is settled; `None` if streams of the chunk have to be made to find it. A stream that is longer than the chunk
-/// is not taken: the bound is then [`ErrorBound::Lossless`].
+/// The settled bound of a chunk; `None` if it can only be found by compressing the chunk. If the bound's stream is longer than the chunk, the caller compresses
+/// the chunk again with [`ErrorBound::Lossless`], as [`with_settled_bound`] does.
 ///
 /// # Errors
 /// `OutOfMemory`, and `InvalidArgument` for a bound that values of the type cannot have.
@@ -100,11 +100,12 @@ pub fn settled_bound(chunk: &[u8], layout: &Layout, config: &Config) -> Result<O
     })
 }
 
-/// Checks that values of the layout's type can have the configuration's bound.
+/// Checks that the configuration's bound is within its limits, and that values of the layout's type can have it.
 ///
 /// # Errors
 /// `InvalidArgument`.
 pub fn check(layout: &Layout, config: &Config) -> Result<()> {
+    config.bound.check()?;
     match config.bound {
         ErrorBound::PointwiseRelative(_) if !layout.scalar.is_float() => Err(Error::invalid(format_args!(
             "a point-wise relative bound is for floating-point types, these are {:?}: give an absolute one, or one relative to the range",
@@ -183,7 +184,7 @@ impl<C: Compressor> Settling<'_, C> {
 /// Bits of a bound's fraction in the search for a ratio. They leave 32 bounds per octave, so that the search soon repeats a bound and ends.
 const FRACTION_BITS: u32 = 5;
 
-/// Settles a bound that need not be recognised when the chunk is written again: cuts its fraction, and its step to a multiple of the spacing of 16-bit types.
+/// Settles a bound that no later encoder has to recognise: cuts the bound's fraction, and rounds the step of 16-bit types down to a multiple of the spacing.
 fn round_down(bound: f64, spacing: Option<Spacing>) -> ErrorBound {
     let bound = f64::from_bits(bound.clamp(0.0, LARGEST_BOUND).to_bits() & !((1 << (MANTISSA_BITS - FRACTION_BITS)) - 1));
     bound_of(spacing.map_or(2.0 * bound, |spacing| spacing.below(2.0 * bound)))
@@ -192,6 +193,34 @@ fn round_down(bound: f64, spacing: Option<Spacing>) -> ErrorBound {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::{ByteOrder, Scalar, Shape};
+    use crate::workspace::Workspace;
+
+    /// The fields of a configuration are public: its bound need not have passed [`Config::new`].
+    #[test]
+    fn an_encoder_refuses_bounds_beyond_their_limits() {
+        let values: Vec<u8> = (0..2000u32).flat_map(|index| (index.wrapping_mul(2_654_435_761) >> 3).to_le_bytes()).collect();
+        let wrong = [0.0, -1.0, f64::NAN, f64::INFINITY].map(|number| {
+            [
+                ErrorBound::Absolute(number),
+                ErrorBound::Relative(number),
+                ErrorBound::PointwiseRelative(number),
+                ErrorBound::Psnr(number),
+                ErrorBound::Ratio { ratio: number, ceiling: None },
+                ErrorBound::Ratio { ratio: 4.0, ceiling: Some(number) },
+            ]
+        });
+        for bound in wrong.into_iter().flatten() {
+            for scalar in [Scalar::F32, Scalar::F64, Scalar::F16, Scalar::I32] {
+                let elements = (values.len() / scalar.size()) as u64;
+                let layout = Layout { scalar, byte_order: ByteOrder::Little, shape: Shape::new(&[elements]).unwrap() };
+                let config = Config::new(ErrorBound::Lossless).unwrap().with_bound(bound);
+                let error = Workspace::default().compress(&values, &layout, &config, &mut Vec::new()).unwrap_err();
+                assert!(matches!(error, Error::InvalidArgument(_)), "{scalar} {bound:?}: {error}");
+                assert_eq!(check(&layout, &config), Err(error));
+            }
+        }
+    }
 
     #[test]
     fn steps_are_multiples_of_the_spacing_or_powers_of_two() {

@@ -1,5 +1,5 @@
-//! Bricks: parts of arrays of several axes that a program writes value after value into a dataset of one axis. `brick=32x32x32` says that each 32768 values of
-//! a chunk are one, and so which values are neighbours.
+//! Bricks: parts of arrays of several axes that a program writes value after value into a dataset of one axis. `brick=32x32x32` says that every 32768 values of
+//! a chunk are a brick of three axes. Predictors then know which values are neighbours.
 
 use std::fmt;
 
@@ -63,9 +63,9 @@ impl fmt::Display for Brick {
 }
 
 impl Shape {
-    /// The shape of a chunk of this shape whose values lie in bricks, if a brick is given. Its fastest extents are those of the brick, as many as divide the
-    /// chunk into whole runs of values; in front of them is the number of runs. A chunk of whole bricks has all of the brick's extents, one of whole slices
-    /// has two. The order of the values stays.
+    /// The shape of a chunk of this shape whose values lie in bricks; this shape if no brick is given. Its fastest extents are the brick's, as many of them as
+    /// have a product that divides the number of values. The quotient is the extent before them. So a chunk of whole bricks has all of the brick's extents, and
+    /// a chunk of whole slices has two of them. The order of the values does not change.
     ///
     /// # Errors
     /// `InvalidArgument` if the chunk has no whole number of the brick's rows.

@@ -10,7 +10,7 @@ use crate::predict::predictor::InterpolationKind;
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum ErrorBound {
-    /// `|x - x'| <= bound`, in the data's own units, compared in f64. 0 asks for the exact bits.
+    /// `|x - x'| <= bound`, in the data's own units, compared in f64. [`Config::new`] takes 0 for [`ErrorBound::Lossless`].
     Absolute(f64),
     /// `|x - x'| <= share * range`, where the range is that of the chunk's finite values without the fill value.
     Relative(f64),
@@ -103,39 +103,52 @@ pub struct Config<'a> {
     pub adapt: AdaptPolicy,
     /// How values are predicted.
     pub predictor: PredictorPolicy,
-    /// Bits of the dataset's fill value, in the low bits for types of fewer than 64. Values with these bits are restored exactly, whatever the bound:
+    /// Bits of the dataset's fill value, in the low bits for types of fewer than 64. Values with these bits are restored exactly under every bound:
     /// readers find missing values by comparison with the fill value.
     pub fill_value: Option<u64>,
 }
 
+impl ErrorBound {
+    /// Refuses a bound that no encoder can keep. The fields of a [`Config`] are public, so that its bound need not have passed [`Config::new`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a bound out of its type's limits, which the message states, and for an absolute bound of 0.
+    pub(crate) fn check(self) -> Result<()> {
+        let refuse =
+            |what: &str, value: f64, rule: &str| Err(Error::invalid(format_args!("{what} is {value:?}: it must be {rule}")));
+        match self {
+            Self::Absolute(0.0) => {
+                Err(Error::invalid("absolute error bound is 0: an encoder keeps the exact bits under ErrorBound::Lossless"))
+            }
+            Self::Absolute(bound) if !is_absolute(bound) => refuse("absolute error bound", bound, ABSOLUTE_RULE),
+            Self::Ratio { ceiling: Some(ceiling), .. } if !is_absolute(ceiling) => {
+                refuse("absolute error bound beside the ratio", ceiling, ABSOLUTE_RULE)
+            }
+            Self::Relative(share) if !(share > 0.0 && share <= 1.0) => {
+                refuse("relative error bound", share, "a share of the range, greater than 0 and at most 1")
+            }
+            Self::PointwiseRelative(share) if !(share > 0.0 && share < 1.0) => {
+                refuse("point-wise relative error bound", share, "a share of each value, greater than 0 and less than 1")
+            }
+            Self::Psnr(decibels) if !(decibels > 0.0 && decibels <= MAX_PSNR) => {
+                refuse("PSNR", decibels, "in dB, greater than 0 and at most 1000")
+            }
+            Self::Ratio { ratio, .. } if !(ratio > 1.0 && ratio <= MAX_RATIO) => {
+                refuse("compression ratio", ratio, "greater than 1 and at most 1e6")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Config<'_> {
-    /// A configuration with an error bound.
+    /// A configuration with an error bound. An absolute bound of 0 becomes [`ErrorBound::Lossless`].
     ///
     /// # Errors
     /// `InvalidArgument` for a bound out of its type's limits, which the message states.
     pub fn new(bound: ErrorBound) -> Result<Self> {
-        let refuse =
-            |what: &str, value: f64, rule: &str| Err(Error::invalid(format_args!("{what} is {value:?}: it must be {rule}")));
-        let bound = match bound {
-            ErrorBound::Absolute(0.0) => ErrorBound::Lossless,
-            ErrorBound::Absolute(bound) if !is_absolute(bound) => return refuse("absolute error bound", bound, ABSOLUTE_RULE),
-            ErrorBound::Ratio { ceiling: Some(ceiling), .. } if !is_absolute(ceiling) => {
-                return refuse("absolute error bound beside the ratio", ceiling, ABSOLUTE_RULE);
-            }
-            ErrorBound::Relative(share) if !(share > 0.0 && share <= 1.0) => {
-                return refuse("relative error bound", share, "a share of the range, greater than 0 and at most 1");
-            }
-            ErrorBound::PointwiseRelative(share) if !(share > 0.0 && share < 1.0) => {
-                return refuse("point-wise relative error bound", share, "a share of each value, greater than 0 and less than 1");
-            }
-            ErrorBound::Psnr(decibels) if !(decibels > 0.0 && decibels <= MAX_PSNR) => {
-                return refuse("PSNR", decibels, "in dB, greater than 0 and at most 1000");
-            }
-            ErrorBound::Ratio { ratio, .. } if !(ratio > 1.0 && ratio <= MAX_RATIO) => {
-                return refuse("compression ratio", ratio, "greater than 1 and at most 1e6");
-            }
-            bound => bound,
-        };
+        let bound = if bound == ErrorBound::Absolute(0.0) { ErrorBound::Lossless } else { bound };
+        bound.check()?;
         Ok(Self {
             bound,
             coding: CodingPolicy::Auto,
@@ -155,7 +168,7 @@ impl Config<'_> {
         Self::new(ErrorBound::Absolute(bound))
     }
 
-    /// This configuration with another bound, which has passed [`Config::new`].
+    /// This configuration with another bound. An encoder refuses a bound that [`Config::new`] refuses, and an absolute bound of 0.
     #[must_use]
     pub fn with_bound(self, bound: ErrorBound) -> Self {
         Self { bound, ..self }

@@ -38,7 +38,7 @@ pub enum Error {
         /// The version that this build reads.
         supported: (u8, u8),
     },
-    /// The system has not enough memory for a buffer.
+    /// The system does not have enough memory for a buffer.
     OutOfMemory {
         /// Bytes that were asked for.
         bytes: u64,
@@ -48,19 +48,19 @@ pub enum Error {
 }
 
 impl Error {
-    /// `InvalidArgument` with a reason; `OutOfMemory` if there is none for its text.
+    /// `InvalidArgument` with a reason; `OutOfMemory` if there is no memory for the reason's text.
     #[must_use]
     pub fn invalid(reason: impl fmt::Display) -> Self {
         text::written(reason).map_or_else(|bytes| Self::OutOfMemory { bytes }, Self::InvalidArgument)
     }
 
-    /// `Corrupt` with what was expected and found; `OutOfMemory` if there is none for its text.
+    /// `Corrupt` with a detail: what was expected and found. `OutOfMemory` if there is no memory for the detail's text.
     pub(crate) fn corrupt(section: &'static str, detail: impl fmt::Display) -> Self {
         text::written(detail)
             .map_or_else(|bytes| Self::OutOfMemory { bytes }, |detail| Self::Corrupt { section, detail, offset: 0 })
     }
 
-    /// `InvalidArgument` or `Corrupt` with a reason that another error gave; `OutOfMemory` stays what it is.
+    /// The error that `words` makes of this one; `OutOfMemory` is returned unchanged.
     #[must_use]
     pub fn reworded(self, words: impl FnOnce(&Self) -> Self) -> Self {
         if matches!(self, Self::OutOfMemory { .. }) { self } else { words(&self) }

@@ -59,7 +59,7 @@ impl Scalar {
         Self::C128,
     ];
 
-    /// Bytes of a value; of a pair, of each of its parts.
+    /// Bytes of a value; for pairs, bytes of a part.
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
@@ -82,7 +82,7 @@ impl Scalar {
         if self.is_pair() { 2 * self.size() } else { self.size() }
     }
 
-    /// The type of the values: of a pair, that of its parts.
+    /// The type of the values; for pairs, the type of a part.
     #[must_use]
     pub const fn of_values(self) -> Self {
         match self {
@@ -106,7 +106,7 @@ impl Scalar {
 }
 
 impl fmt::Display for Scalar {
-    /// Names a type as numpy does where its own name here says less.
+    /// The type's name here; for complex numbers the name that numpy gives them, which says more.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::C64 => formatter.write_str("complex64"),
@@ -153,7 +153,7 @@ impl Shape {
         Ok(shape)
     }
 
-    /// Extents `[nx, ny, nz, nw]`, fastest first; 1 along axes that the shape has not.
+    /// Extents `[nx, ny, nz, nw]`, fastest first; 1 along axes that the shape lacks.
     #[must_use]
     pub fn extents(&self) -> [usize; MAX_RANK] {
         let mut extents = [1; MAX_RANK];
@@ -164,7 +164,7 @@ impl Shape {
     }
 
     /// A shape for a chunk of any rank: extents of 1 are dropped, then the slowest extents are multiplied until four are left. The order of the values
-    /// stays.
+    /// does not change.
     ///
     /// # Errors
     /// `InvalidArgument` if there are no extents, if one is 0, or if their product passes 2^48.
@@ -212,8 +212,8 @@ impl Shape {
     }
 }
 
-/// Element type, byte order and shape of a chunk. The shape is that of the values: for pairs it has the first parts and behind them, along the slowest axis,
-/// the second ones.
+/// Element type, byte order and shape of a chunk. The shape is that of the values: for pairs, the first parts of all pairs are followed, along the slowest axis,
+/// by the second parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Layout {
     /// Type of the values.
@@ -238,7 +238,7 @@ impl Layout {
         Ok(Self { scalar, byte_order, shape })
     }
 
-    /// The extents of the chunk in elements: of pairs, the slowest one is half as long as that of the values.
+    /// The shape of the chunk in elements: for pairs, its slowest extent is half of the one of the values.
     #[must_use]
     pub fn elements(&self) -> Shape {
         let mut shape = self.shape;
@@ -248,7 +248,7 @@ impl Layout {
         shape
     }
 
-    /// Refuses pairs of which a second part is missing.
+    /// Refuses a chunk of pairs whose slowest extent is odd: it cannot have as many second parts as first ones.
     ///
     /// # Errors
     /// `InvalidArgument`.

@@ -19,8 +19,8 @@ pub fn resize<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> Result<()> 
     Ok(())
 }
 
-/// Makes a vector at least `len` long. Its elements may be left over from earlier use: with [`resize`], a vector that shrinks and grows again is filled with
-/// zeros each time.
+/// Makes a vector at least `len` long. Its elements may have values from an earlier use. [`resize`] would write zeros each time a vector has shrunk and grows
+/// again.
 ///
 /// # Errors
 /// `OutOfMemory`.

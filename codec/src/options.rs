@@ -10,7 +10,7 @@
 //! | `lossless` | no value |
 //! | `coding` | `auto`, `huffman`, `bitshuffle` |
 //! | `adapt` | `none`; `history`: codebooks of earlier chunks may be used again |
-//! | `brick` | extents of the bricks that a chunk's values are, slowest first, as in `32x32x32` ([`Brick`]) |
+//! | `brick` | extents, slowest first, of the bricks in which a chunk's values lie, as in `32x32x32` ([`Brick`]) |
 
 use std::fmt;
 
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_and_configurations_are_the_same() {
+    fn texts_and_configurations_correspond() {
         for (text, bound) in [
             ("abs=1e-3", ErrorBound::Absolute(1e-3)),
             ("abs=2.5e2", ErrorBound::Absolute(250.0)),

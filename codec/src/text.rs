@@ -1,8 +1,8 @@
-//! Texts that grow as far as there is memory.
+//! Texts whose allocation can fail.
 
 use std::fmt::{self, Write as _};
 
-/// A text, in place of `format!` and `to_string`, or the bytes for which there was no memory.
+/// Formats a text, in place of `format!` and `to_string`. The error is the number of bytes for which there was no memory.
 pub(crate) fn written(what: impl fmt::Display) -> Result<String, u64> {
     let mut text = Text::default();
     match write!(text, "{what}") {
@@ -11,7 +11,7 @@ pub(crate) fn written(what: impl fmt::Display) -> Result<String, u64> {
     }
 }
 
-/// A string that grows as far as there is memory.
+/// A string whose growth can fail.
 #[derive(Default)]
 struct Text {
     written: String,

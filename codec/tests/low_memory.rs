@@ -11,6 +11,7 @@ use std::fmt::Debug;
 
 use common::{Content, books, chunk, layout, values};
 use quire_codec::stages::adaptive::{AdaptiveDictionary, MAX_USER_BOOKS, UserDictionary};
+use quire_codec::stages::header::{HEADER_MIN_LEN, seal};
 use quire_codec::stages::inspect::Description;
 use quire_codec::stages::predictor::InterpolationKind;
 use quire_codec::{
@@ -200,13 +201,17 @@ fn texts_of_errors() {
     // What is refused for another reason still is when there is no memory to say so, if only for the lack of memory.
     let mut damaged = a_stream();
     *damaged.last_mut().unwrap() ^= 1;
-    let refusals: [(&str, &dyn Fn() -> Result<()>); 6] = [
+    let (run, extra_bits) = (a_damaged_block("values behind the block"), a_damaged_block("extra bits, it has"));
+    let decode_block = |stream: &[u8]| Workspace::default().decompress(stream, &mut [0; 4 * BLOCK_VALUES]);
+    let refusals: [(&str, &dyn Fn() -> Result<()>); 8] = [
         ("options", &|| options::parse("abs=1,coding=best").map(|_| ())),
         ("brick", &|| Brick::parse("8x0").map(|_| ())),
         ("rows", &|| Shape::fold(&[9])?.in_bricks(Some(Brick::parse("8")?)).map(|_| ())),
         ("shape", &|| Shape::fold(&[0, 3]).map(|_| ())),
         ("bound", &|| Config::absolute(-1.0).map(|_| ())),
         ("stream", &|| Workspace::default().decompress(&damaged, &mut [0; 4]).map(|_| ())),
+        ("run", &|| decode_block(&run)),
+        ("extra bits", &|| decode_block(&extra_bits)),
     ];
     for (what, body) in refusals {
         let expected = body().unwrap_err();
@@ -223,6 +228,26 @@ fn texts_of_errors() {
             }
         }
     }
+}
+
+/// Values of a stream that [`a_damaged_block`] returns.
+const BLOCK_VALUES: usize = 300;
+
+/// A stream with a right checksum whose only block is damaged, so that its error has this text.
+fn a_damaged_block(text: &str) -> Vec<u8> {
+    let (chunk, layout) = example(Content::MostlyZero, Scalar::F32, &[BLOCK_VALUES as u64]);
+    let mut stream = Vec::new();
+    Workspace::default().compress(&chunk, &layout, &Config::absolute(1e-3).unwrap(), &mut stream).unwrap();
+    let damaged = (8 * HEADER_MIN_LEN..8 * stream.len()).map(|bit| {
+        let mut damaged = stream.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        seal(&mut damaged);
+        damaged
+    });
+    let has_text = |stream: &Vec<u8>| {
+        Workspace::default().decompress(stream, &mut [0; 4 * BLOCK_VALUES]).is_err_and(|error| error.to_string().contains(text))
+    };
+    damaged.into_iter().find(has_text).unwrap()
 }
 
 fn a_stream() -> Vec<u8> {

@@ -9,7 +9,7 @@
 typedef struct {
     unsigned value_type;  /* 0 to 13 */
     int big_endian;       /* the byte order of the values in the chunk */
-    unsigned coding;      /* 0 to 5 (§2) */
+    unsigned coding;      /* 0 to 6 (§2) */
     unsigned rank;        /* 1 to 4 */
     uint64_t extents[4];  /* the first `rank` of them count, slowest first */
     uint64_t count;       /* number of values, the product of the extents: at most 2^48; a pair has two */

@@ -25,7 +25,7 @@ use crate::quantize::quantizer::Quantizer;
 use crate::simd::widely_vectorized;
 
 /// Number of neighbouring values that are sampled together.
-const EIGHT: usize = 8;
+const SAMPLED_TOGETHER: usize = 8;
 /// Largest number of values of a sample.
 const MAX_SAMPLE_VALUES: usize = 1 << 14;
 /// Number of exponents `k` of the steps that are searched for. Level 0 is the least exponent.
@@ -41,7 +41,7 @@ const LEAST_SHARE: f64 = 1.0 / 16.0;
 const CERTAIN_DIFFERENT: usize = 3;
 /// Number of binary digits of the greatest odd factor.
 const FACTOR_BITS: i32 = 6;
-/// The first sample is for steps from the wanted step over two to the power of this, upwards.
+/// The first sample is for steps of at least the wanted step divided by 2 to the power of this.
 const FIRST_SAMPLE_BITS: i32 = 1;
 
 /// An odd factor of a ladder's steps. A number is a multiple of the factor if its product with `inverse`, modulo 2^64, is at most `most`.
@@ -157,7 +157,7 @@ impl<'a> Search<'a> {
         Some(Self { layout, config, odds, fraction_bits, base, first_sample })
     }
 
-    /// The grid on which some values of a chunk were rounded before; `None` where there are not more multiples of any step than chance gives.
+    /// The grid on which some values of a chunk were rounded before; `None` if no step has more multiples than chance gives.
     pub(super) fn run<V: Value>(&self, chunk: &[u8]) -> Result<Option<Earlier>> {
         let earlier = self.run_on::<V>(self.sample::<V>(chunk, self.first_sample)?);
         if earlier.is_none() || self.first_sample == self.base {
@@ -233,7 +233,7 @@ impl<'a> Search<'a> {
     fn sample<V: Value>(&self, chunk: &[u8], exponent: i32) -> Result<Vec<f64>> {
         let mut sample = Vec::new();
         let Some(inverse) = power_of_two(-exponent) else { return Ok(sample) };
-        reserve(&mut sample, MAX_SAMPLE_VALUES.min((chunk.len() / V::SIZE).next_multiple_of(EIGHT)))?;
+        reserve(&mut sample, MAX_SAMPLE_VALUES.min((chunk.len() / V::SIZE).next_multiple_of(SAMPLED_TOGETHER)))?;
         let (mut stride, mut left) = (1, 1);
         widely_vectorized(
             #[inline(always)]
@@ -242,7 +242,7 @@ impl<'a> Search<'a> {
                     1,
                     #[inline(always)]
                     |values| {
-                        for eight in values.as_chunks::<EIGHT>().0 {
+                        for eight in values.as_chunks::<SAMPLED_TOGETHER>().0 {
                             let is_multiple = eight.map(
                                 #[inline(always)]
                                 |value| {
@@ -250,7 +250,7 @@ impl<'a> Search<'a> {
                                     (scaled + ROUNDING - ROUNDING == scaled) & (scaled != 0.0)
                                 },
                             );
-                            if is_multiple == [false; EIGHT] {
+                            if is_multiple == [false; SAMPLED_TOGETHER] {
                                 continue;
                             }
                             left -= 1;
@@ -258,8 +258,11 @@ impl<'a> Search<'a> {
                                 continue;
                             }
                             if sample.len() == MAX_SAMPLE_VALUES {
-                                for kept in 0..MAX_SAMPLE_VALUES / EIGHT / 2 {
-                                    sample.copy_within((2 * kept + 1) * EIGHT..(2 * kept + 2) * EIGHT, kept * EIGHT);
+                                for kept in 0..MAX_SAMPLE_VALUES / SAMPLED_TOGETHER / 2 {
+                                    sample.copy_within(
+                                        (2 * kept + 1) * SAMPLED_TOGETHER..(2 * kept + 2) * SAMPLED_TOGETHER,
+                                        kept * SAMPLED_TOGETHER,
+                                    );
                                 }
                                 sample.truncate(MAX_SAMPLE_VALUES / 2);
                                 stride *= 2;

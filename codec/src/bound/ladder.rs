@@ -41,14 +41,14 @@ const ODDS: [Odd; 14] = [
     Odd::new(63),
 ];
 
-/// Wanted steps below twice this number of the type's spacings become powers of two: too few bits are left to recognise other steps. A wider one shrinks by
-/// this number.
+/// A number of the type's spacings. A wanted step below twice this number becomes a power of two: too few bits are left to recognise other steps. A wider one is
+/// lowered by this number of spacings.
 const FINE_STEP_SPACINGS: f64 = 64.0;
 /// The share of a bound that is kept for the errors of earlier steps too fine to be searched for, below the wanted step by a factor of more than 2^11.
 const UNSEEN_ERRORS: f64 = 1.0 / 1024.0;
 /// Least ratio of a step to an earlier one that it replaces.
 const LEAST_GROWTH: f64 = 4.0;
-/// Sum of the errors of all earlier steps, in halves of the last of them: at most 1 + 1/4 + 1/16 + … with [`LEAST_GROWTH`].
+/// Sum of the errors of all earlier steps, in half steps of the last one: at most 1 + 1/4 + 1/16 + … with [`LEAST_GROWTH`].
 const EARLIER_ERRORS: f64 = 4.0 / 3.0;
 /// Exponent of the largest step of integers, a power of three: half of it is exact in binary64.
 const MAX_EXPONENT_OF_THREE: u32 = 33;

@@ -1,5 +1,5 @@
 //! Leaves out padding: HDF5 fills up a chunk that reaches beyond its dataset, with zeros unless the dataset defines a fill value. Zeros would make the range of
-//! temperatures in kelvin seven times as wide, so that they must not count where a bound depends on the chunk's range or noise.
+//! temperatures in kelvin seven times as wide. So they must not count where a bound depends on the chunk's range or noise.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::memory::reserve;
 /// # Errors
 /// `OutOfMemory`.
 pub(crate) fn without_padding<'a>(chunk: &'a [u8], layout: &Layout) -> Result<(Cow<'a, [u8]>, Layout)> {
-    // The first axis has what a layer has a share of: the parts of pairs, or one array.
+    // Axis 0 is over the parts of pairs, and has the extent 1 for other types. Layers are taken along the other axes: each has its share of both parts.
     let parts = if layout.scalar.is_pair() { 2 } else { 1 };
     let rank = 1 + layout.shape.dims().len();
     let mut all_dims = [parts; 1 + MAX_RANK];

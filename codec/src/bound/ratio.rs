@@ -150,8 +150,8 @@ impl<'a> Search<'a> {
                 let share = (above / (above - below)).clamp(0.1, 0.9);
                 low + (high - low) * share
             }
-            // Each doubling of the bound takes a bit per value off the stream (CEAZ: Zhang et al., ICS'22, section 4.3). From the second length on, the secant
-            // of the last two, 1.2 times as far, so that the wanted bound lies between two bounds that were tried.
+            // Each doubling of the bound takes a bit per value off the stream (CEAZ: Zhang et al., ICS'22, section 4.3). From the second length on, the step is
+            // 1.2 times that of the secant through the last two lengths, so that the wanted bound comes to lie between two bounds that were tried.
             _ => {
                 let bits = 8.0 * (length as f64 - exp2(self.wanted, EXP_TERMS.len())) / self.values;
                 let by_last = last.map(|(last_at, last_off)| 1.2 * off * (at - last_at) / (last_off - off));

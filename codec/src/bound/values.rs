@@ -144,7 +144,7 @@ impl<'a, V: Element> Groups<'a, V> {
         }
     }
 
-    /// Calls `visit` with every group, and with the values that `decoded` has in their places. A decoded value that is not finite is NaN.
+    /// Calls `visit` with every group, and with the group of `decoded` at the same indices. A decoded value that is not finite is NaN.
     #[inline(always)]
     fn for_each_beside(&self, decoded: &'a [u8], mut visit: impl FnMut(&[f64; VALUES_PER_GROUP], &[f64; VALUES_PER_GROUP])) {
         let decoded = Self { chunk: decoded, fill: None, ..*self };

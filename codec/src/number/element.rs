@@ -21,8 +21,8 @@ pub trait Element: Copy + Default + Send + Sync + 'static {
     fn read_all(bytes: &[u8], order: ByteOrder, values: &mut [Self]);
     /// Writes `value(source)` for each source, from the first element of the chunk on.
     fn write_all<T: Copy>(sources: &[T], value: impl Fn(T) -> Self, order: ByteOrder, bytes: &mut [u8]);
-    /// Writes even and odd elements alternating: `evens[0], odds[0], evens[1], odds[1], …`.
-    fn write_pairs(evens: [Self; ROW_GROUP], odds: [Self; ROW_GROUP], order: ByteOrder, bytes: &mut [u8]);
+    /// Writes elements of two arrays in turn: `evens[0], odds[0], evens[1], odds[1], …`.
+    fn write_alternate(evens: [Self; ROW_GROUP], odds: [Self; ROW_GROUP], order: ByteOrder, bytes: &mut [u8]);
     /// Writes element `index` of the chunk.
     fn write(self, bytes: &mut [u8], index: usize, order: ByteOrder);
     /// The element's bits as an integer of the codes' width: sign extended, but of unsigned integers zero extended.
@@ -73,7 +73,7 @@ macro_rules! read_write {
             }
         }
         #[inline(always)]
-        fn write_pairs(evens: [Self; ROW_GROUP], odds: [Self; ROW_GROUP], order: ByteOrder, bytes: &mut [u8]) {
+        fn write_alternate(evens: [Self; ROW_GROUP], odds: [Self; ROW_GROUP], order: ByteOrder, bytes: &mut [u8]) {
             for (i, pair) in bytes.as_chunks_mut::<{ 2 * $size }>().0.iter_mut().take(ROW_GROUP).enumerate() {
                 let (even, odd) = match order {
                     ByteOrder::Little => (evens[i].to_le_bytes(), odds[i].to_le_bytes()),

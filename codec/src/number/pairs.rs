@@ -4,8 +4,8 @@
 //! chunk   r0 i0 r1 i1 r2 i2 …      values   r0 r1 r2 … i0 i1 i2 …
 //! ```
 //!
-//! So that all stages see an array of plain numbers, with the second parts behind the first ones along the slowest axis. Byte orders stay as they are. One axis
-//! more, of two, would make half of a line's second parts be interpolated from first ones: docs/design-notes.md has figures, "Pairs".
+//! So all stages see an array of plain numbers, with the second parts behind the first ones along the slowest axis. Byte orders stay as they are. With an axis
+//! of extent 2 more, half of a line's second parts would be interpolated from first parts: docs/design-notes.md has figures, "Pairs".
 
 use crate::layout::Scalar;
 use crate::simd::vectorized;

@@ -45,7 +45,7 @@ pub const VALUES_PER_VALUE_OUT_OF_REACH: usize = 2;
 pub(crate) struct Chooser {
     /// The bytes of a tile's values.
     tile: Vec<u8>,
-    /// For each value of a tile or a small chunk, -1 if its residual counts, else 0; of a tile, behind an element for the value before the first one.
+    /// For each value of a tile or a small chunk, -1 if its residual counts, else 0. A tile has one element more, in front of the others.
     counted: Vec<i32>,
     /// `[set of axes][value]`: differences of a tile or a small chunk. The differences along no axis are the codes, modulo 2^32.
     differences: Vec<i32>,

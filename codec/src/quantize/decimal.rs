@@ -1,8 +1,8 @@
 //! Stage 1 for the exact bits of decimals (FORMAT.md §5.6): values → whole numbers over a common divisor, and back.
 //!
 //! No power of two divides values that were rounded to two decimals, so that they have no lattice ([`crate::quantize::lattice`]): their bits differ in all
-//! digits. But a code divided by 100 has the bits of each of them. A quotient of whole numbers is rounded once, as a decimal is when it is parsed; a product
-//! with 0.01, which is no binary fraction, would be rounded twice and miss many of them.
+//! digits. But each of them has the bits of a code divided by 100. A quotient of whole numbers is rounded once, as a decimal is when it is parsed. A product
+//! with 0.01, which is no binary fraction, would be rounded twice, and miss many of them.
 
 pub(crate) mod divisor;
 #[cfg(test)]
@@ -133,8 +133,9 @@ fn restore_values<V: Value, C: Integer>(codes: &[C], grid: &Decimal, order: Byte
 
 /// [`restore_values`] for values of type `f32`. A group whose codes are small is divided in binary32, in half the time.
 ///
-/// Both quotients are equal. One that is no midpoint of two values of binary32 is farther than 2^-49 of it from any: the midpoint has 25 bits, and the divisor
-/// 24. The quotient in binary64 is off by 2^-53 of it at most, so that both quotients round to one side. A midpoint needs a code of 2^24 or more.
+/// Both quotients are equal. A quotient that is no midpoint of two values of binary32 differs from every midpoint by more than 2^-49 of itself, since a midpoint
+/// has 25 bits and the divisor 24. The quotient in binary64 is off by at most 2^-53 of itself, so that both round to the same side. A midpoint needs a code of
+/// 2^24 or more.
 #[inline(always)]
 fn restore_f32<V: Value, C: Integer>(codes: &[C], grid: &Decimal, order: ByteOrder, chunk: &mut [u8]) {
     let divisor = grid.divisor as f32;

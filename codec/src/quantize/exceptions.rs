@@ -37,7 +37,7 @@ pub struct List<'a> {
 }
 
 impl<'a> List<'a> {
-    /// Takes the list of `count` exceptions off the front of `stream`. The list is empty if there is none, or if there are so many that the stream has a mask.
+    /// Takes the list of `count` exceptions off the front of `stream`. The list is empty if there are no exceptions, or more than [`most_listed`].
     ///
     /// # Errors
     /// `Truncated` or `Corrupt`.

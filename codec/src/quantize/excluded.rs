@@ -1,4 +1,4 @@
-//! Values that are exceptions whatever is predicted: a masked fill value, and values beyond the grid. [`crate::quantize::linear`] and
+//! Values that are exceptions under every prediction: a masked fill value, and values beyond the grid. [`crate::quantize::linear`] and
 //! [`crate::quantize::fine_grid`] put other values in their place, so that the fast paths can encode the rest of a part.
 
 use crate::number::integer::Integer as _;
@@ -58,9 +58,9 @@ impl<V: Value> Excluded<V> {
     #[inline(always)]
     pub(crate) fn replace(&self, values: &[V], others: &mut [V]) {
         // A copy in registers: for all the compiler knows, the loop might write to `self`.
-        let mask = *self;
+        let excluded = *self;
         for (other, &value) in others.iter_mut().zip(values) {
-            *other = if mask.covers(value) { mask.ordinary } else { value };
+            *other = if excluded.covers(value) { excluded.ordinary } else { value };
         }
     }
 

@@ -73,7 +73,7 @@ impl FastF32 {
         }
     }
 
-    /// [`FastF32::codes`] for values of type `f32`. No code above 2^21 steps is certain: [`MAX_RELATIVE_ERROR`] of so many steps is more than half a step.
+    /// [`FastF32::codes`] for values of type `f32`. No code above 2^21 is certain: [`MAX_RELATIVE_ERROR`] times the code is more than half a step then.
     #[inline(always)]
     fn codes_of_f32(self, values: &[f32], codes: &mut [i32]) -> FastResult {
         let (mut uncertain, mut between) = (0u32, 0u32);

@@ -162,7 +162,7 @@ impl<V: Value> FineGrid<V> {
         for ((pairs, evens), odds) in row.chunks_exact_mut(2 * ROW_GROUP * V::SIZE).zip(evens).zip(odds) {
             let evens = std::array::from_fn(|i| self.restore(evens[i]));
             let odds = std::array::from_fn(|i| self.restore(odds[i]));
-            V::write_pairs(evens, odds, order, pairs);
+            V::write_alternate(evens, odds, order, pairs);
         }
     }
 

@@ -3,8 +3,8 @@
 use crate::number::integer::Integer;
 use crate::quantize::bitmap::Bitmap;
 
-/// Gives exceptions the code of their left neighbour in the row. Exceptions at a row's start get the code of the row's first value that is none, or 0 if all
-/// of the row's values are exceptions. Regions of fill values then have no differences inside and no spikes at their borders.
+/// Gives exceptions the code of their left neighbour in the row. Exceptions at a row's start get the code of the row's first value that is no exception, or 0
+/// if all of the row's values are exceptions. Regions of fill values then have no differences inside and no spikes at their borders.
 ///
 /// `row` is the extent of the fastest axis.
 pub fn fill_gaps<C: Integer>(codes: &mut [C], exceptions: &Bitmap, row: usize) {

@@ -67,7 +67,7 @@ mod tests {
         })
     }
 
-    /// HDF5 encodes what it has decoded: on every grid the codes must stay.
+    /// HDF5 encodes what it has decoded: on every grid the codes must not change.
     #[test]
     fn codes_stay_when_decoded_values_are_encoded_again() {
         let little = ByteOrder::Little;

@@ -92,7 +92,7 @@ pub fn quantize<V: Value>(chunk: &[u8], order: ByteOrder, quantizer: &Quantizer,
     );
 }
 
-/// A grid with all that rounding groups of values needs.
+/// A grid, and what is computed from it once for all groups of values.
 struct Groups<'a, V> {
     quantizer: &'a Quantizer,
     fine: FineGrid<V>,

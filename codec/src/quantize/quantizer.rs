@@ -26,7 +26,7 @@ impl Quantizer {
         Self::with_step(0.0, spacing)
     }
 
-    /// The grid of a bound and of another step than twice the bound: a lattice is wider.
+    /// The grid of a bound whose step is not twice the bound: the step of a lattice is wider.
     pub(crate) fn with_step(bound: f64, step: f64) -> Self {
         Self { bound, step, inverse_step: 1.0 / step, fill: None }
     }
@@ -66,8 +66,8 @@ impl Quantizer {
         self.fill
     }
 
-    /// The magnitude of a number of steps and 1 % more: values from it on are certain to have `steps` steps or more. Infinity where rounding to the type makes
-    /// it smaller than `steps` steps, as it may make a subnormal number.
+    /// The magnitude of `steps` steps and 1 % more, rounded to the type: values of this magnitude or more are certain to have `steps` steps or more. Infinity if
+    /// the rounded number has fewer, as a subnormal number may.
     pub(crate) fn magnitude_of<V: Value>(&self, steps: f64) -> V {
         let magnitude = V::round_from(1.01 * steps * self.step);
         if magnitude.to_f64() * self.inverse_step >= steps { magnitude } else { V::round_from(f64::INFINITY) }

@@ -120,7 +120,7 @@ impl Header {
         self.written_extents().map(|extent| leb128_len(extent - 1)).sum()
     }
 
-    /// The axis, from the slowest, whose extent the header of a stored chunk leaves out: the length of the stream says what it is.
+    /// The axis, from the slowest, whose extent the header of a stored chunk leaves out: it follows from the length of the stream.
     fn left_out(&self) -> Option<usize> {
         (self.coding == Coding::Stored).then(|| greatest(self.layout.shape.dims()))
     }
@@ -250,7 +250,7 @@ fn greatest(dims: &[u64]) -> usize {
     (1..dims.len()).fold(0, |greatest, axis| if dims[axis] > dims[greatest] { axis } else { greatest })
 }
 
-/// The extent by which `len` bytes are a chunk of these extents, of which the one that is looked for is 1. `None` if there is none.
+/// The left-out extent of a stored chunk of `len` bytes. `dims` has the other extents, and 1 in place of the left-out one. `None` if no whole extent fits.
 fn left_out_extent(dims: &[u64], len: usize, scalar: Scalar) -> Option<u64> {
     let others = dims.iter().try_fold(scalar.size() as u64, |product, &extent| product.checked_mul(extent))?;
     (len > 0 && (len as u64).is_multiple_of(others)).then_some(len as u64 / others)

@@ -101,11 +101,11 @@ fn decode_block<C: Integer, const COUNT: usize>(
 
     let BlockWriter { values, written, extra_at, .. } = output;
     if written != values.len() {
-        return Err(Error::corrupt(SECTION, format!("a run ends {} values behind the block", written - values.len())));
+        return Err(Error::corrupt(SECTION, format_args!("a run ends {} values behind the block", written - values.len())));
     }
     let extra_bits = 8 * (extra.len() - EXTRA_PADDING);
     if extra_at.next_multiple_of(16) != extra_bits {
-        return Err(Error::corrupt(SECTION, format!("its tokens need {extra_at} extra bits, it has {extra_bits}")));
+        return Err(Error::corrupt(SECTION, format_args!("its tokens need {extra_at} extra bits, it has {extra_bits}")));
     }
     let last_is_zero = zeros_at > 0 && word(zeros_at - 1) == 0;
     if next != zeros_at

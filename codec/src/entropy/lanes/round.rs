@@ -1,5 +1,5 @@
-//! Rounds of the decoder: one token from each lane in each of them (FORMAT.md §9.1), in portable code and in AVX2. [`LANES`] tokens are found at a time, by one
-//! round of as many lanes or by several rounds of fewer.
+//! Rounds of the decoder: one token from each lane in each of them (FORMAT.md §9.1), in portable code and in AVX2. [`LANES`] tokens are found at a time, in one
+//! round of [`LANES`] lanes or in several rounds of fewer lanes.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -40,7 +40,7 @@ pub(super) struct RoundTokens {
 
 /// The vector operations of a decoder.
 pub(super) trait VectorOps: Copy {
-    /// Finds [`LANES`] tokens by as many rounds as that takes. A round looks up one token in each lane. Then each lane with 16 bits or fewer left in its buffer
+    /// Finds [`LANES`] tokens, in one round or, of fewer lanes, in several. A round looks up one token in each lane. Then each lane with 16 bits or fewer left in its buffer
     /// gets the next word of `next_words`, in the order of the lanes.
     fn decode_rounds<const COUNT: usize>(
         self,

@@ -63,7 +63,7 @@ impl<'a> BitWriter<'a> {
         Ok(Self { words: &mut string.words, end, buffer, count })
     }
 
-    /// Appends the low `bits` bits of `value`; `bits` is 0 to 64. The caller sees to it that the bits of `value` above them are 0.
+    /// Appends the low `bits` bits of `value`; `bits` is 0 to 64, and the bits of `value` above them must be 0.
     #[inline(always)]
     pub(super) fn push(&mut self, value: u64, bits: u32) {
         let word = self.buffer | value << self.count;

@@ -252,7 +252,8 @@ impl Estimate {
 }
 
 /// [`best_set`] of a chunk, from statistics of values that have a neighbour before them along every axis. A value that is the first one along some axes of a
-/// set has the differences along the other axes of the set. Returns estimates for as many values as were measured.
+/// set has the differences along the other axes of the set. Returns the set and its estimate, for the number of values
+/// that were measured.
 pub(super) fn best_set_with_edges(stats: &StatsOfSets, shape: &Shape) -> (usize, u64) {
     let (sets, flat) = sets_of(shape);
     let mut bits = bits_of_sets(stats, shape);

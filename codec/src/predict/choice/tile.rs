@@ -6,16 +6,16 @@ use crate::layout::{MAX_RANK, Shape};
 use crate::memory::resize;
 use crate::number::integer::Integer;
 
-/// Number of tiles of which differences are measured, values of such a tile that count, about, and the length of its rows over that of its other sides. Many
-/// small tiles see more of a chunk than few large ones, and long rows take less time a value.
+/// Number of tiles of which differences are measured. Many small tiles show more of a chunk than few large ones.
 pub const DIFFERENCE_TILES: usize = 64;
+/// About the number of values of such a tile whose differences count.
 const DIFFERENCE_VALUES: usize = 64;
-const DIFFERENCE_ROW_TO_SIDE: usize = 4;
-/// Number of tiles that are interpolated, values of such a tile, about, and the length of its rows over that of its other sides. They are larger, as next to a
-/// tile's faces interpolation has fewer neighbours than in the chunk.
+/// Number of tiles that are interpolated.
 pub const INTERPOLATED_TILES: usize = 16;
+/// About the number of values of such a tile. It is larger, since next to a tile's faces interpolation has fewer neighbours than in the chunk.
 const INTERPOLATED_VALUES: usize = 512;
-const INTERPOLATED_ROW_TO_SIDE: usize = 4;
+/// Length of a tile's rows over the length of its other sides: long rows take less time per value.
+const ROW_TO_SIDE: usize = 4;
 /// Most values of a tile. Its sides multiply to 512 at most before each gets one value more: `3 * 3 * 3 * 65` values are the most.
 pub const MAX_TILE_VALUES: usize = 1755;
 /// Number of residuals that are counted at once, one for each lane of vector code.
@@ -47,21 +47,21 @@ pub struct Tiles {
 impl Tiles {
     /// The tiles of which differences are measured.
     pub(super) fn for_differences(shape: &Shape) -> Self {
-        Self::new(shape, DIFFERENCE_TILES, DIFFERENCE_VALUES, DIFFERENCE_ROW_TO_SIDE)
+        Self::new(shape, DIFFERENCE_TILES, DIFFERENCE_VALUES)
     }
 
-    /// The tiles that are interpolated. Of chunks with fewer values than all tiles have, fewer are.
+    /// The tiles that are interpolated. A chunk with fewer values than all of them together gets fewer tiles.
     pub(super) fn for_interpolation(shape: &Shape) -> Self {
-        let tiles = Self::new(shape, INTERPOLATED_TILES, INTERPOLATED_VALUES, INTERPOLATED_ROW_TO_SIDE);
+        let tiles = Self::new(shape, INTERPOLATED_TILES, INTERPOLATED_VALUES);
         let fitting = tiles.chunk_extents.iter().product::<usize>() / tiles.len;
         Self { count: tiles.count.min(fitting).max(1), ..tiles }
     }
 
-    fn new(shape: &Shape, count: usize, values: usize, row_to_side: usize) -> Self {
+    fn new(shape: &Shape, count: usize, values: usize) -> Self {
         // A tile has more than one value along an axis wherever the chunk has.
         let (sets, flat) = sets_of(shape);
         let chunk_extents = shape.extents();
-        let extents = tile_extents(chunk_extents, values, row_to_side);
+        let extents = tile_extents(chunk_extents, values);
         let mut strides = [1; MAX_RANK];
         for axis in 1..MAX_RANK {
             strides[axis] = strides[axis - 1] * extents[axis - 1];
@@ -105,7 +105,7 @@ impl Tiles {
         self.extents.iter().map(|&extent| (extent - 1).max(1)).product()
     }
 
-    /// Of a number of values among all values of the tiles, the share that is expected among those that count.
+    /// The number of values expected among those that count, where `values` were found among all values of the tiles.
     pub(super) fn among_counted(&self, values: u64) -> u64 {
         values * self.counted_len() as u64 / self.len as u64
     }
@@ -218,23 +218,23 @@ fn copy_row(source: &[u8], target: &mut [u8]) {
     }
 }
 
-/// Extents of a tile of about `values` values, whose rows are `row_to_side` times as long as its other sides, as far as the chunk allows. A side is a power of
-/// two plus one, or the chunk's extent. With a power of two plus one, interpolation knows a value at both ends of a side, as it does for most values of a
-/// chunk.
-fn tile_extents(chunk_extents: [usize; MAX_RANK], values: usize, row_to_side: usize) -> [usize; MAX_RANK] {
+/// Extents of a tile of about `values` values, whose rows are [`ROW_TO_SIDE`] times as long as its other sides, as far as the chunk allows. A side is a power of
+/// two plus one, or the chunk's extent. With a power of two plus one, both ends of a side are values of coarser levels, between which interpolation predicts the
+/// others, as it does in most of a chunk.
+fn tile_extents(chunk_extents: [usize; MAX_RANK], values: usize) -> [usize; MAX_RANK] {
     let mut side = [1; MAX_RANK];
     while side.iter().product::<usize>() < values {
         let growing = (0..MAX_RANK)
             .filter(|&axis| side[axis] < chunk_extents[axis])
-            .min_by_key(|&axis| if axis == 0 { side[0] / row_to_side } else { side[axis] });
+            .min_by_key(|&axis| if axis == 0 { side[0] / ROW_TO_SIDE } else { side[axis] });
         let Some(axis) = growing else { break };
         side[axis] *= 2;
     }
     std::array::from_fn(|axis| if side[axis] == 1 { 1 } else { (side[axis] + 1).min(chunk_extents[axis]) })
 }
 
-/// Where tile `t` begins along an axis: at `frac((t + 1) s / SEQUENCE_UNIT + 1/2)` of all origins. With these numbers `s`, points of few dimensions fill a box
-/// evenly, however many there are (Roberts, "The unreasonable effectiveness of quasirandom sequences", 2018: the powers of the plastic number's inverse).
+/// Where tile `t` begins along an axis: at `frac((t + 1) s / SEQUENCE_UNIT + 1/2)` of all origins. With these numbers `s`, any number of points of few
+/// dimensions fills a box evenly (Roberts, "The unreasonable effectiveness of quasirandom sequences", 2018: the powers of the plastic number's inverse).
 const SEQUENCE: [u64; MAX_RANK] = [49_472, 37_345, 28_191, 0];
 const SEQUENCE_UNIT: u64 = 1 << 16;
 

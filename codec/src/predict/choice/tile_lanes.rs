@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::layout::{ByteOrder, MAX_RANK};
 use crate::memory::{push, reserve, resize};
 use crate::number::value::Value;
+use crate::predict::interpolation::mean::weights;
 use crate::predict::predictor::InterpolationKind;
 use crate::quantize::bitmap::{Bitmap, WORD, ones};
 use crate::quantize::fine_grid::FineGrid;
@@ -25,7 +26,7 @@ type Lanes = [i32; COLUMNS];
 
 const _: () = assert!(INTERPOLATED_TILES == COLUMNS, "each tile has a lane");
 
-/// What is known of a value: its nearest position times 8 and these bits. They are in one number, as most of the time goes into loading.
+/// A value's number in its lane is its nearest position times 8, plus the bits below. One number holds both, since most of the time goes into loading.
 const POSITION_SHIFT: u32 = 3;
 /// The value is on its nearest position, so that its residual is a whole number of steps or an escape.
 const ON_POSITION: i32 = 1;
@@ -40,7 +41,7 @@ const NEIGHBOURS_OF_AXIS: usize = 4;
 /// Number of recipes that are kept: one more than there are kinds for chunks of three axes, since a dataset's chunks ask for different ones.
 const KEPT_RECIPES: usize = 15;
 
-/// The tiles of a chunk that are interpolated, and room for it.
+/// The tiles of a chunk that are interpolated, and buffers for their interpolation.
 #[derive(Debug, Default)]
 pub(super) struct TileLanes {
     /// `[value][tile]`: position and bits of each value.
@@ -180,6 +181,7 @@ fn predict(neighbours: &[Neighbour], axes: u8, restored: &[Lanes]) -> Lanes {
             *sum = sum.wrapping_add(position.wrapping_mul(weight));
         }
     }
+    // The function `mean` of interpolation gives equal numbers, but the whole choice of the predictor took 6 % longer with it.
     match axes {
         0 => sums,
         1 => sums.map(|sum| sum.wrapping_add(8) >> 4),
@@ -263,19 +265,5 @@ impl Recipe {
             let neighbours = (self.neighbours.len() - before) as u8;
             self.points.push(Point { index: index as u16, neighbours, axes: axes.count_ones() as u8 });
         }
-    }
-}
-
-/// Weights of the neighbours a, b, c and d (FORMAT.md §6.2), by which of them exist: 0 for those that do not.
-fn weights([has_a, _, has_c, has_d]: [bool; 4], is_linear: bool) -> [i8; 4] {
-    match (has_a, has_c, has_d) {
-        (_, true, _) if is_linear => [0, 8, 8, 0],
-        (_, false, _) if is_linear => [0, 16, 0, 0],
-        (true, true, true) => [-1, 9, 9, -1],
-        (false, true, true) => [0, 6, 12, -2],
-        (true, true, false) => [-2, 12, 6, 0],
-        (false, true, false) => [0, 8, 8, 0],
-        (true, false, _) => [-8, 24, 0, 0],
-        (false, false, _) => [0, 16, 0, 0],
     }
 }

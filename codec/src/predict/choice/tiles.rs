@@ -45,7 +45,7 @@ trait Measurements {
     /// Statistics of the differences along each set of axes, and the number of values with a code that are out of the fine grid's reach.
     fn differences(&mut self) -> Result<(StatsOfSets, usize)>;
 
-    /// Whether no interpolated tile has too many values out of the fine grid's reach. Asked for before what follows, which needs a yes.
+    /// Whether no interpolated tile has too many values out of the fine grid's reach. Only if it returns true are the methods below called.
     fn can_interpolate(&mut self) -> Result<bool>;
 
     /// Statistics of the interpolated tiles' residuals of a kind of interpolation.
@@ -66,8 +66,8 @@ impl TileChoice {
             && !Tiles::for_differences(&layout.shape).is_chunk_small()
     }
 
-    /// The choice for a chunk that is not constant; `None` if it is not made on tiles. `config` has a settled bound. In place of the chunk, its first values
-    /// will do if they show that it has no lattice ([`lattice::is_off`](crate::quantize::lattice::is_off)).
+    /// The choice for a chunk that is not constant; `None` if it is not made on tiles. `config` has a settled bound. The chunk's first values suffice in its
+    /// place if they show that it has no lattice ([`lattice::is_off`](crate::quantize::lattice::is_off)).
     #[must_use]
     pub fn of_chunk(chunk: &[u8], layout: &Layout, config: &Config) -> Option<Self> {
         let (true, ErrorBound::Absolute(bound)) = (Self::is_made_for(layout, config), config.bound) else { return None };
@@ -372,7 +372,7 @@ pub(super) fn quantize_tile<V: Value>(
     let mut outliers = Outliers::default();
     let below_limit = V::STEPS_LIMIT.to_bits().wrapping_sub(1);
     let fast_f32 = FastF32::new(quantizer);
-    let mask = Excluded::<V>::new(quantizer, V::CODE_LIMIT);
+    let excluded = Excluded::<V>::new(quantizer, V::CODE_LIMIT);
     widely_vectorized(
         #[inline(always)]
         || {
@@ -380,9 +380,9 @@ pub(super) fn quantize_tile<V: Value>(
                 let (mut all, mut part, mut part_codes) =
                     ([V::default(); PART_LEN], [V::default(); PART_LEN], [V::Code::default(); PART_LEN]);
                 V::read_all(values, order, &mut all);
-                mask.pad(&mut all, codes.len());
-                let mut without = if mask.covers_any(&all) { mask.bits(&all) } else { 0 };
-                mask.replace_beyond(&all, &mut part);
+                excluded.pad(&mut all, codes.len());
+                let mut without = if excluded.covers_any(&all) { excluded.bits(&all) } else { 0 };
+                excluded.replace_beyond(&all, &mut part);
                 // Bit 63 is set if any value may have no code, or none on the fine grid.
                 let mut uncertain = 0;
                 let fast = fast_f32.map_or(FastResult::NOTHING, |fast_f32| fast_f32.codes(&part, &mut part_codes));

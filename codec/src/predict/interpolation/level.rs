@@ -53,7 +53,7 @@ pub(super) fn finest_depth_where(shape: Extents, has_property: impl Fn(Extents) 
     (0..usize::BITS as usize).find(|&depth| has_property(level_extents(shape, depth))).unwrap_or(0)
 }
 
-/// The parity classes of a level: the values that the next coarser level has not. A non-empty set of axes has one class, if any value is in it. The residuals
+/// The parity classes of a level: the values that the next coarser level lacks. A non-empty set of axes has one class, if any value is in it. The residuals
 /// of a level follow those of all coarser levels. Its classes are ordered by the number of their axes, then by the numbers whose bits are the axes.
 pub(super) struct Level {
     /// Extents of the level.

@@ -8,7 +8,7 @@ use crate::layout::MAX_RANK;
 use crate::memory::lengthen;
 use crate::simd::outlined;
 
-/// Values of a segment that the coarser level has not.
+/// New values of a segment: those that the coarser level lacks.
 const SEGMENT_LEN: usize = 1024;
 
 /// Whether a level is one-dimensional along the fastest axis.

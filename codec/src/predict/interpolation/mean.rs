@@ -22,6 +22,21 @@ pub(super) fn predicted_from(a: i32, b: i32, is_constant: bool) -> i32 {
     if is_constant { b.wrapping_mul(16) } else { b.wrapping_mul(24).wrapping_sub(a.wrapping_mul(8)) }
 }
 
+/// Weights, in sixteenths, of the neighbours at distances -3, -1, 1 and 3 (`a`, `b`, `c` and `d` of FORMAT.md §6.2), by which of them exist. The one at distance
+/// -1 always exists; others that do not weigh 0.
+pub(in crate::predict) fn weights([has_a, _, has_c, has_d]: [bool; 4], is_linear: bool) -> [i8; 4] {
+    match (has_a, has_c, has_d) {
+        (_, true, _) if is_linear => [0, 8, 8, 0],
+        (_, false, _) if is_linear => [0, 16, 0, 0],
+        (true, true, true) => [-1, 9, 9, -1],
+        (false, true, true) => [0, 6, 12, -2],
+        (true, true, false) => [-2, 12, 6, 0],
+        (false, true, false) => [0, 8, 8, 0],
+        (true, false, _) => [-8, 24, 0, 0],
+        (false, false, _) => [0, 16, 0, 0],
+    }
+}
+
 /// Predicts every `stride`-th value by the mean of the predictions along the first `AXES` axes, linear or cubic ones.
 #[inline(always)]
 pub(super) fn mean_of<const AXES: usize>(

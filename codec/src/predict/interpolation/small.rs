@@ -1,7 +1,7 @@
-//! Interpolation of small levels from tables, in place of [`super::slice_ring`], whose cost a row is too high for short rows.
+//! Interpolation of small levels from tables, in place of [`super::slice_ring`], which takes too long for short rows.
 //!
 //! A level's positions are in one dense buffer. It has a section for the next coarser level, then one for each parity class, and all sections
-//! have the extents of the coarser level. So a value's neighbours along an axis are at fixed distances, whatever its row. A table has the
+//! have the extents of the coarser level. So a value's neighbours along an axis are at fixed distances, in every row. A table has the
 //! weight of each neighbour; neighbours beyond the level's ends weigh 0. Tables depend on the shape alone and are kept from chunk to chunk.
 //!
 //! ```text
@@ -12,16 +12,18 @@
 //!
 //! A prediction is a sum of positions times whole weights, modulo 2^32, so the order of the additions does not matter.
 
-use std::ops::Range;
+mod tables;
 
-use super::level::{Extents, Level, ParityClass, axes_of, count, finest_depth_where, index, level_extents};
+use self::tables::{NEIGHBOURS, ROOM_VALUES, SECTIONS_BEFORE, SmallLevel, SmallParityClass, Stage, Tables};
+use super::PART_LEN;
+use super::level::{Extents, count};
 use super::line::is_line;
 use super::mean::mean;
-use super::{PART_LEN, restore_row};
+use super::restored_rows::restore_row;
 use crate::error::Result;
 use crate::fast_paths::{Path, is_open};
 use crate::layout::ByteOrder;
-use crate::memory::{collect, push, reserve, resize};
+use crate::memory::{push, resize};
 use crate::number::patched16::Patched16;
 use crate::number::value::Value;
 use crate::predict::predictor::InterpolationKind;
@@ -40,14 +42,6 @@ const MAX_SMALL_LINE_VALUES: usize = 64;
 /// Number of tables that are kept: one more than there are kinds for chunks of three axes, since a dataset's chunks ask for different ones.
 const KEPT_TABLES: usize = 15;
 
-/// Neighbours of a value along an axis, at distances -3, -1, 1 and 3 in the level. In the section they are at distances -1, 0, 1 and 2.
-const NEIGHBOURS: usize = 4;
-/// Sections before the first one and after the last one, for neighbours whose weight is 0.
-const SECTIONS_BEFORE: usize = 1;
-const SECTIONS_AFTER: usize = 2;
-/// Values of the buffer of any level: 17328 at the most (for extents 3x3x3x227), rounded up to a power of two.
-const ROOM_VALUES: usize = 32_768;
-
 /// Whether a level of these extents is interpolated from tables.
 pub(super) fn is_small(extents: Extents) -> bool {
     let most = match extents[0] {
@@ -56,54 +50,6 @@ pub(super) fn is_small(extents: Extents) -> bool {
         _ => MAX_SMALL_LEVEL_VALUES,
     };
     count(extents) == 1 || count(extents) <= most && is_open(Path::SmallLevels)
-}
-
-/// The tables of one level. The section of the coarser level is the first; those of the parity classes follow in their order.
-#[derive(Debug)]
-struct SmallLevel {
-    /// Values of the next coarser level.
-    known: usize,
-    /// Values of a section, a multiple of [`ROW_GROUP`].
-    section_len: usize,
-    stages: Vec<Stage>,
-    /// Slot in the level's buffer of each value of the level, in C order.
-    slots: Vec<u16>,
-}
-
-/// Parity classes with an equal number of odd axes: none is predicted from another.
-#[derive(Debug)]
-struct Stage {
-    /// Indices of their residuals among those of the chunk.
-    values: Range<usize>,
-    classes: Vec<SmallParityClass>,
-}
-
-/// A parity class, and the neighbours from which its values are predicted.
-#[derive(Debug)]
-struct SmallParityClass {
-    /// Slot at which its section begins.
-    start: usize,
-    /// For each axis along which the class is interpolated, the slot at which the neighbours' section begins, and the distance in slots from one neighbour to
-    /// the next.
-    along: Vec<(usize, usize)>,
-    /// Weights in sixteenths, `[axis][neighbour][slot of the section]`.
-    weights: Vec<i8>,
-    /// Number of axes along which each slot of the section is predicted.
-    axes: Vec<i32>,
-}
-
-/// The tables of all levels of a chunk from the coarsest to the finest small one, for a kind of interpolation.
-#[derive(Debug, Default)]
-struct Tables {
-    /// Extents of the finest small level.
-    extents: Extents,
-    kind: InterpolationKind,
-    /// Index in the finest small level of each value, in the order of the residuals.
-    order: Vec<u16>,
-    /// Slot of each value in the buffer of its level, in the order of the residuals.
-    slots: Vec<u16>,
-    /// Levels from the coarsest to the finest.
-    levels: Vec<SmallLevel>,
 }
 
 /// The small levels of a chunk, and room for their positions.
@@ -117,60 +63,6 @@ pub(super) struct SmallLevels {
     predictions: Vec<i32>,
     /// Positions of one level in C order.
     positions: Vec<i32>,
-}
-
-impl Tables {
-    /// Makes the tables.
-    fn new(extents: Extents, kind: InterpolationKind) -> Result<Self> {
-        let mut tables = Self { extents, kind, ..Self::default() };
-        reserve(&mut tables.order, count(extents))?;
-        reserve(&mut tables.slots, count(extents))?;
-        tables.order.push(0);
-        tables.slots.push(0);
-        for depth in (0..finest_depth_where(extents, |level| count(level) == 1)).rev() {
-            let level = tables.make_level(&Level::new(level_extents(extents, depth)), |in_level| {
-                index(extents, in_level.map(|index| index << depth)) as u16
-            })?;
-            push(&mut tables.levels, level)?;
-        }
-        assert!(tables.levels.iter().all(|level| level.room() <= ROOM_VALUES));
-        Ok(tables)
-    }
-
-    /// Makes the tables of a level. `index_in_finest` maps indices in the level to an index in the finest small level.
-    fn make_level(&mut self, level: &Level, index_in_finest: impl Fn(Extents) -> u16) -> Result<SmallLevel> {
-        let known = count(level.coarse_extents);
-        let section_len = known.next_multiple_of(ROW_GROUP);
-        let start_of = |number: usize| (SECTIONS_BEFORE + number) * section_len;
-        let mut slots = zeros(count(level.extents))?;
-        for_each_index(level.coarse_extents, |at| {
-            slots[index(level.extents, at.map(|index| 2 * index))] = (start_of(0) + index(level.coarse_extents, at)) as u16;
-        });
-        // Number of the section of the class with a set of odd axes; 0 is the coarser level.
-        let number_of = |set: usize| level.classes().iter().position(|class| class.set == set).map_or(0, |number| 1 + number);
-        let mut stages: Vec<Stage> = Vec::new();
-        for classes in level.classes().chunk_by(|one, other| one.set.count_ones() == other.set.count_ones()) {
-            let before = self.order.len();
-            let mut of_stage = Vec::new();
-            for class in classes {
-                let start = start_of(number_of(class.set));
-                for_each_index(class.extents, |at| {
-                    let slot = (start + index(level.coarse_extents, at)) as u16;
-                    self.order.push(index_in_finest(class.in_level(at)));
-                    self.slots.push(slot);
-                    slots[index(level.extents, class.in_level(at))] = slot;
-                });
-                let along =
-                    collect(axes_of(self.kind.axes_of(class.set)).map(|axis| {
-                        (start_of(number_of(class.set & !(1 << axis))), level.coarse_extents[..axis].iter().product())
-                    }))?;
-                let (weights, axes) = weights_of(class, level, self.kind, section_len)?;
-                push(&mut of_stage, SmallParityClass { start, along, weights, axes })?;
-            }
-            push(&mut stages, Stage { values: before..self.order.len(), classes: of_stage })?;
-        }
-        Ok(SmallLevel { known, section_len, stages, slots })
-    }
 }
 
 impl SmallLevels {
@@ -192,6 +84,7 @@ impl SmallLevels {
         self.tables.rotate_right(1);
         Ok(())
     }
+
     /// Positions of the finest small level in C order, after [`SmallLevels::forward`] or [`SmallLevels::inverse`].
     pub(super) fn positions(&mut self) -> &[i32] {
         if let Some(finest) = self.tables.first().and_then(|tables| tables.levels.last()) {
@@ -306,22 +199,6 @@ fn read_indexed<V: Value>(values: &[u8], indices: &[u16], order: ByteOrder, read
     }
 }
 
-impl SmallLevel {
-    /// Values of the level's buffer.
-    fn room(&self) -> usize {
-        let classes: usize = self.stages.iter().map(|stage| stage.classes.len()).sum();
-        (SECTIONS_BEFORE + 1 + classes + SECTIONS_AFTER) * self.section_len
-    }
-
-    /// Copies the positions of the level's values from the buffer, in C order.
-    #[inline(always)]
-    fn merge(&self, level_buffer: &[i32], positions: &mut [i32]) {
-        for (position, &slot) in positions.iter_mut().zip(&self.slots) {
-            *position = level_buffer[usize::from(slot)];
-        }
-    }
-}
-
 impl SmallParityClass {
     /// Predicts every slot of the class's section; slots without a value get arbitrary numbers.
     #[inline(always)]
@@ -352,68 +229,6 @@ impl SmallParityClass {
             *prediction = mean(sum, 1);
             for count in 2..=AXES {
                 *prediction = if axes == count as i32 { mean(sum, count) } else { *prediction };
-            }
-        }
-    }
-}
-
-/// Fields `weights` and `axes` of a [`SmallParityClass`].
-fn weights_of(class: &ParityClass, level: &Level, kind: InterpolationKind, section_len: usize) -> Result<(Vec<i8>, Vec<i32>)> {
-    let all_axes = kind.axes_of(class.set);
-    let mut weights = zeros(all_axes.count_ones() as usize * NEIGHBOURS * section_len)?;
-    let mut axes = zeros(section_len)?;
-    for_each_index(class.extents, |at| {
-        let slot = index(level.coarse_extents, at);
-        // If there is a neighbour at distance +1 along any axis, only axes that have one count (FORMAT.md §6.2).
-        let is_between = |axis: &usize| at[*axis] + 1 < level.coarse_extents[*axis];
-        let is_alone = axes_of(all_axes).all(|axis| !is_between(&axis));
-        for (number, axis) in axes_of(all_axes).enumerate().filter(|(_, axis)| is_alone || is_between(axis)) {
-            axes[slot] += 1;
-            let of_axis = match (kind.is_linear(), is_alone) {
-                (true, true) => [0, 16, 0, 0],
-                (true, false) => [0, 8, 8, 0],
-                (false, true) => from_one_side(at[axis]),
-                (false, false) => from_both_sides(at[axis], level.coarse_extents[axis]),
-            };
-            for (neighbour, weight) in of_axis.into_iter().enumerate() {
-                weights[(number * NEIGHBOURS + neighbour) * section_len + slot] = weight;
-            }
-        }
-    });
-    Ok((weights, axes))
-}
-
-/// A vector of zeros.
-fn zeros<T: Copy + Default>(len: usize) -> Result<Vec<T>> {
-    let mut vector = Vec::new();
-    resize(&mut vector, len)?;
-    Ok(vector)
-}
-
-/// Weights of cubic interpolation, in sixteenths, of the neighbours of a value without one at distance +1, by its index along the axis in its class.
-fn from_one_side(at: usize) -> [i8; NEIGHBOURS] {
-    if at == 0 { [0, 16, 0, 0] } else { [-8, 24, 0, 0] }
-}
-
-/// Weights of cubic interpolation, in sixteenths, of the neighbours of a value between values `at` and `at + 1` of the `known` ones of the coarser level.
-fn from_both_sides(at: usize, known: usize) -> [i8; NEIGHBOURS] {
-    // Two known values are continued by a line, more by a parabola.
-    let line = known == 2;
-    match (at == 0, at + 2 == known) {
-        (false, false) => [-1, 9, 9, -1],
-        (true, _) if line => [0, 8, 8, 0],
-        (true, false) => [0, 6, 12, -2],
-        (false, true) => [-2, 12, 6, 0],
-        (true, true) => unreachable!("two known values are a line"),
-    }
-}
-
-/// Calls `body` with the indices of every value, in C order.
-fn for_each_index(extents: Extents, mut body: impl FnMut(Extents)) {
-    for w in 0..extents[3] {
-        for z in 0..extents[2] {
-            for y in 0..extents[1] {
-                (0..extents[0]).for_each(|x| body([x, y, z, w]));
             }
         }
     }

@@ -11,7 +11,8 @@ const DIVISORS: [u64; 22] = [
 ];
 /// Number of values of a chunk on which the divisors are tried.
 const SAMPLE: usize = 128;
-/// Distance of two sampled values, in 2^-32 of the chunk, modulo the chunk: the golden ratio, so that no row length makes all of them values of one column.
+/// Distance from a sampled value to the next, in 2^-32 of the chunk's length and modulo that length. It is the golden ratio: no row length puts all sampled
+/// values in one column.
 const SAMPLE_STRIDE: u32 = 0x9e37_79b9;
 /// Fewest sampled values that a divisor must restore.
 const LEAST_RESTORED: usize = 32;
@@ -19,7 +20,7 @@ const LEAST_RESTORED: usize = 32;
 const LEAST_EIGHTHS_RESTORED: usize = 5;
 /// Of the divisors that restore the most values, or at most 1 / this fewer, the least is taken.
 const SLACK_DIVISOR: usize = 16;
-/// A value counts for a divisor if its code is below 1 / this of [`Value::SAFE_CODE_LIMIT`]. Larger codes restore values that are no decimals by chance.
+/// A value counts for a divisor if its code is below 1 / this of [`Value::SAFE_CODE_LIMIT`]. By chance, larger codes restore values that are no decimals.
 const CHANCE: f64 = 8.0;
 
 /// The grid of the divisor that restores the bits of most values, if a sample shows one. `spacing` is that of the lattice of

@@ -1,0 +1,134 @@
+//! Positions of the rows of a parity class, from predictions and residuals. The module `class_rows` encodes such rows.
+
+use std::slice;
+
+use super::slice_ring::ClassRows;
+use crate::number::patched16::{PLACEHOLDER, Patched16};
+use crate::quantize::fine_grid::{ESCAPE_FROM, position_of};
+use crate::quantize::positions::POSITIONS_PER_STEP;
+use crate::simd::ROW_GROUP;
+
+/// Corrects the positions whose residuals do not fit 16 bits. Index `first` is that of the rows' first residual.
+#[cold]
+#[inline(never)]
+pub(super) fn restore_patches(
+    residuals: &Patched16<'_>,
+    first: usize,
+    class_rows: &ClassRows<'_>,
+    predictions: &[i32],
+    positions: &mut [i32],
+) {
+    for &(index, residual) in residuals.patches_in(first..first + class_rows.rows * class_rows.len) {
+        let at = (index - first) / class_rows.len * class_rows.stride + (index - first) % class_rows.len;
+        positions[at] = position_of(predictions[at], residual as i32);
+    }
+}
+
+/// Restores the positions of rows from predictions and 16-bit residuals. Returns whether a residual does not fit 16 bits: its position is then
+/// wrong, and [`restore_patches`] corrects it.
+#[inline(always)]
+pub(super) fn restore_rows(class_rows: &ClassRows<'_>, predictions: &[i32], residuals: &[i16], positions: &mut [i32]) -> bool {
+    let rows = predictions
+        .chunks(class_rows.stride)
+        .zip(positions.chunks_mut(class_rows.stride))
+        .zip(residuals.chunks_exact(class_rows.len));
+    let mut has_patches = false;
+    for ((predictions, positions), residuals) in rows {
+        has_patches |= restore_row(&predictions[..class_rows.len], residuals, &mut positions[..class_rows.len]);
+    }
+    has_patches
+}
+
+/// [`restore_rows`] for one row of any length.
+#[inline(always)]
+pub(super) fn restore_row(predictions: &[i32], residuals: &[i16], positions: &mut [i32]) -> bool {
+    let mut has_patches = restore_groups(predictions.as_chunks().0, residuals.as_chunks().0, positions.as_chunks_mut().0);
+    if positions.len().is_multiple_of(ROW_GROUP) {
+        return has_patches;
+    }
+    if let (Some(predictions), Some(residuals), Some(positions)) =
+        (predictions.last_chunk(), residuals.last_chunk(), positions.last_chunk_mut())
+    {
+        // The last group ends with the last value and overlaps the group before it.
+        return has_patches
+            | restore_groups(slice::from_ref(predictions), slice::from_ref(residuals), slice::from_mut(positions));
+    }
+    for ((position, &prediction), &residual) in positions.iter_mut().zip(predictions).zip(residuals) {
+        *position = position_of_small(prediction, residual);
+        has_patches |= residual == PLACEHOLDER;
+    }
+    has_patches
+}
+
+/// [`restore_rows`] for whole groups.
+#[inline(always)]
+fn restore_groups(predictions: &[[i32; ROW_GROUP]], residuals: &[[i16; ROW_GROUP]], positions: &mut [[i32; ROW_GROUP]]) -> bool {
+    let mut lowest = [0; ROW_GROUP];
+    for ((positions, predictions), residuals) in positions.iter_mut().zip(predictions).zip(residuals) {
+        restore_group(predictions, residuals, positions, &mut lowest);
+    }
+    lowest.contains(&PLACEHOLDER)
+}
+
+/// Restores the positions of a group. `lowest[i]` becomes the lowest residual at index `i` of all groups so far: [`PLACEHOLDER`] is the lowest of all.
+#[inline(always)]
+fn restore_group(
+    predictions: &[i32; ROW_GROUP],
+    residuals: &[i16; ROW_GROUP],
+    positions: &mut [i32; ROW_GROUP],
+    lowest: &mut [i16; ROW_GROUP],
+) {
+    *positions = std::array::from_fn(|i| position_of_small(predictions[i], residuals[i]));
+    *lowest = std::array::from_fn(|i| lowest[i].min(residuals[i]));
+}
+
+/// The position from a prediction and a residual of 16 bits, which is too small to be an escape.
+#[inline(always)]
+fn position_of_small(prediction: i32, residual: i16) -> i32 {
+    const { assert!(i16::MIN.unsigned_abs() as i32 <= ESCAPE_FROM) };
+    prediction.wrapping_add(i32::from(residual) * POSITIONS_PER_STEP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::level::Level;
+    use super::*;
+    use crate::quantize::fine_grid::ESCAPE_BASE;
+
+    #[test]
+    fn rows_of_any_length_are_restored() {
+        let level = Level::new([80, 3, 1, 1]);
+        for len in 1..=40 {
+            for (rows, stride) in [(1, len), (3, len), (3, len + 2)] {
+                for patched in [&[][..], &[0], &[len - 1], &[len / 2, rows * len - 1]] {
+                    let mut small_residuals: Vec<i16> = (0..rows * len).map(|i| (i * 37 % 201) as i16 - 100).collect();
+                    let patches: Vec<_> = patched.iter().map(|&index| (index, i64::from(ESCAPE_BASE) + index as i64)).collect();
+                    patched.iter().for_each(|&index| small_residuals[index] = PLACEHOLDER);
+                    let class_rows = ClassRows { class: &level.classes()[0], indices: [0; 4], len, rows, stride };
+                    let predictions: Vec<i32> = (0..rows * stride).map(|i| i as i32 * 1001).collect();
+                    let mut positions = vec![-7; (rows - 1) * stride + len];
+                    let has_patches = restore_rows(&class_rows, &predictions, &small_residuals, &mut positions);
+                    assert_eq!(has_patches, !patched.is_empty());
+                    if has_patches {
+                        restore_patches(
+                            &Patched16 { values: &small_residuals, patches: &patches },
+                            0,
+                            &class_rows,
+                            &predictions,
+                            &mut positions,
+                        );
+                    }
+                    for (at, &position) in positions.iter().enumerate() {
+                        let (row, column) = (at / stride, at % stride);
+                        let residual = |index: usize| {
+                            let patch = patches.iter().find(|patch| patch.0 == index);
+                            patch.map_or(small_residuals[index].into(), |&(_, residual)| residual as i32)
+                        };
+                        let expected = if column < len { position_of(predictions[at], residual(row * len + column)) } else { -7 };
+                        assert_eq!(position, expected, "row {row}, column {column} of {rows} x {len} with stride {stride}");
+                    }
+                }
+            }
+        }
+    }
+}
