@@ -1,5 +1,5 @@
-// A stand-in for NVIDIA's driver library: the functions that this crate calls through cudarc, and the fibers that run its kernels.
-// Everything is over when a call returns; streams and events only record.
+// A stand-in for NVIDIA's driver library: the functions that this crate calls through cudarc, and the fibers that run its kernels. When work runs that is put
+// into a stream: see streams.h.
 #ifndef __x86_64__
 #error "fibers are switched by x86-64 instructions"
 #endif
@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "sources.inc"  // written by build.sh
+#include "streams.h"
 
 namespace cuda_on_cpu {
 
@@ -64,7 +65,7 @@ const char* const KINDS[] = {"nothing",          "__syncwarp",        "__ballot_
                              "__reduce_max_sync", "__reduce_xor_sync", "__syncthreads",    "__syncthreads_or",  "__syncthreads_and",
                              "__syncthreads_count"};
 
-/// Whom the scheduler takes next: nothing may depend on it.
+/// Which fiber runs next. No result may depend on it.
 struct Order {
   enum { FORWARD, REVERSE, RANDOM } way = FORWARD;
   std::minstd_rand random;
@@ -258,7 +259,7 @@ Count meet_block(Kind kind, bool predicate, Where where) {
 std::mutex lock;
 std::vector<Block*> idle_blocks;
 
-/// The calling thread's shared variables and whatever else of this library is local to it.
+/// The calling thread's shared variables and all else of this library that is local to a thread.
 struct Local {
   void* start = nullptr;
   size_t size = 0;
@@ -364,7 +365,14 @@ int release_memory(char* start) {
   auto found = allocations.find(start);
   if (found == allocations.end()) return 1;
   check_fences(start, found->second);
-  free(start - FENCE);
+  if (Stream::mode() == Stream::AT_ONCE) {
+    free(start - FENCE);
+  } else {
+    // Work that is still to run must not use it. Its pages go back to the system, its addresses stay taken.
+    const size_t pages = (found->second + 4095) / 4096 * 4096;
+    madvise(start, pages, MADV_DONTNEED);
+    mprotect(start, pages, PROT_NONE);
+  }
   allocations.erase(found);
   device_allocations.erase(start);
   return 0;
@@ -386,22 +394,6 @@ bool is_inside(const void* from, size_t size) {
   return start && at + size <= start + allocations[start];
 }
 
-// ---- Streams ------------------------------------------------------------------------------------------------------------------------
-
-typedef std::vector<std::function<void()>> Recording;
-struct Stream {
-  std::unique_ptr<Recording> recording;
-};
-
-int enqueue(Stream* stream, std::function<void()> work) {
-  if (stream && stream->recording) {
-    stream->recording->push_back(std::move(work));
-  } else {
-    work();
-  }
-  return 0;
-}
-
 void check_all_fences() {
   std::lock_guard guard(lock);
   for (auto& [start, size] : allocations) check_fences(start, size);
@@ -415,7 +407,7 @@ using namespace cuda_on_cpu;
 #define API extern "C" __attribute__((visibility("default"))) int
 
 typedef unsigned long long Address;
-enum Result { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500 };
+enum Result { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901 };
 
 /// A number from the environment, which tests set.
 static int from_environment(const char* name, int otherwise) {
@@ -478,7 +470,7 @@ API cuDevicePrimaryCtxRetain(void** context, int) {
 API cuDevicePrimaryCtxRelease_v2(int) { return OK; }
 API cuCtxGetCurrent(void** context) { return *context = pthread_getspecific(context_key), OK; }
 API cuCtxSetCurrent(void* context) { return pthread_setspecific(context_key, context); }
-API cuCtxSynchronize() { return OK; }
+API cuCtxSynchronize() { return is_refused_by_captures() ? CAPTURE_UNSUPPORTED : (wait_for_all(), OK); }
 
 API cuModuleLoadData(void** module, const void*) { return *module = &the_context, OK; }
 API cuModuleUnload(void*) { return OK; }
@@ -492,7 +484,7 @@ API cuModuleGetFunction(const Kernel** function, void*, const char* name) {
 /// A multiprocessor holds two blocks: enough for grids of which a block takes several parts.
 API cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const Kernel*, int, size_t, unsigned) { return *blocks = 2, OK; }
 
-/// Which memory an address is of: device memory alone is known, that of tests as well.
+/// What memory an address belongs to. Only device memory is known, the tests' own included.
 API cuPointerGetAttribute(int* value, int attribute, Address address) {
   enum { MEMORY_TYPE = 2, DEVICE_ORDINAL = 9, DEVICE = 2 };
   std::lock_guard guard(lock);
@@ -501,14 +493,20 @@ API cuPointerGetAttribute(int* value, int attribute, Address address) {
 }
 
 API cuMemAlloc_v2(Address* address, size_t size) {
+  if (is_refused_by_captures()) return CAPTURE_UNSUPPORTED;
   *address = Address(allocate(size));
   std::lock_guard guard(lock);
   if (*address) device_allocations.insert(reinterpret_cast<char*>(*address));
   return *address ? OK : OUT_OF_MEMORY;
 }
-API cuMemFree_v2(Address address) { return release_memory(reinterpret_cast<char*>(address)); }
-API cuMemHostAlloc(void** address, size_t size, unsigned) { return *address = allocate(size), *address ? OK : OUT_OF_MEMORY; }
-API cuMemFreeHost(void* address) { return release_memory(static_cast<char*>(address)); }
+API cuMemFree_v2(Address address) {
+  return is_refused_by_captures() ? CAPTURE_UNSUPPORTED : release_memory(reinterpret_cast<char*>(address));
+}
+API cuMemHostAlloc(void** address, size_t size, unsigned) {
+  if (is_refused_by_captures()) return CAPTURE_UNSUPPORTED;
+  return *address = allocate(size), *address ? OK : OUT_OF_MEMORY;
+}
+API cuMemFreeHost(void* address) { return is_refused_by_captures() ? CAPTURE_UNSUPPORTED : release_memory(static_cast<char*>(address)); }
 
 /// Copies, now or when the recording is launched. Both ends are checked where they have to be memory of this library.
 static int copy_bytes(void* to, const void* from, size_t size, Stream* stream, bool check_to = true, bool check_from = true) {
@@ -538,11 +536,32 @@ API cuMemsetD8Async(Address to, unsigned char value, size_t size, Stream* stream
 
 API cuStreamCreate(Stream** stream, unsigned) { return *stream = new Stream, OK; }
 API cuStreamDestroy_v2(Stream* stream) { return delete stream, OK; }
-API cuStreamSynchronize(Stream*) { return check_all_fences(), OK; }
-API cuStreamWaitEvent(Stream*, void*, unsigned) { return OK; }
-API cuStreamIsCapturing(Stream* stream, int* status) { return *status = stream->recording != nullptr, OK; }
-API cuStreamBeginCapture_v2(Stream* stream, int) { return stream->recording = std::make_unique<Recording>(), OK; }
-API cuStreamEndCapture(Stream* stream, Recording** graph) { return *graph = stream->recording.release(), OK; }
+API cuStreamSynchronize(Stream* stream) {
+  if (is_refused_by_captures()) return CAPTURE_UNSUPPORTED;
+  if (!is_default(stream)) stream->wait();
+  return check_all_fences(), OK;
+}
+API cuStreamWaitEvent(Stream* stream, const Event* event, unsigned) {
+  return stream->put([before = *event] { before.wait(); }), OK;
+}
+API cuStreamIsCapturing(Stream* stream, int* status) { return *status = !is_default(stream) && stream->recording, OK; }
+API cuStreamBeginCapture_v2(Stream* stream, int mode) {
+  std::lock_guard guard(Queue::lock);
+  captures[stream] = {pthread_self(), CaptureMode(mode)};
+  return stream->recording = std::make_unique<Recording>(), OK;
+}
+API cuStreamEndCapture(Stream* stream, Recording** graph) {
+  std::lock_guard guard(Queue::lock);
+  const bool is_valid = captures[stream].is_valid;
+  captures.erase(stream);
+  *graph = stream->recording.release();
+  return is_valid ? OK : CAPTURE_INVALIDATED;
+}
+API cuThreadExchangeStreamCaptureMode(int* mode) {
+  const CaptureMode before = capture_mode();
+  const int failed = pthread_setspecific(capture_mode_key, reinterpret_cast<void*>(uintptr_t(*mode)));
+  return *mode = before, failed;
+}
 API cuGraphInstantiateWithFlags(Recording** executable, Recording* graph, Address) { return *executable = new Recording(*graph), OK; }
 API cuGraphDestroy(Recording* graph) { return delete graph, OK; }
 API cuGraphExecDestroy(Recording* executable) { return delete executable, OK; }
@@ -550,18 +569,17 @@ API cuGraphUpload(Recording*, Stream*) { return OK; }
 /// For tests: how many recordings this process has launched.
 static std::atomic<int> launched;
 API quire_emulator_launched() { return launched; }
-API cuGraphLaunch(Recording* executable, Stream*) {
+API cuGraphLaunch(Recording* executable, Stream* stream) {
   launched++;
-  for (auto& work : *executable) work();
-  check_all_fences();
-  return OK;
+  for (auto& work : *executable) enqueue(stream, work);
+  return check_all_fences(), OK;
 }
 
-API cuEventCreate(void** event, unsigned) { return *event = &the_context, OK; }
-API cuEventDestroy_v2(void*) { return OK; }
-API cuEventRecord(void*, Stream*) { return OK; }
-API cuEventSynchronize(void*) { return OK; }
-API cuEventQuery(void*) { return OK; }
+API cuEventCreate(Event** event, unsigned) { return *event = new Event, OK; }
+API cuEventDestroy_v2(Event* event) { return delete event, OK; }
+API cuEventRecord(Event* event, Stream* stream) { return *event = is_default(stream) ? Event() : stream->now(), OK; }
+API cuEventSynchronize(const Event* event) { return event->wait(), OK; }
+API cuEventQuery(const Event* event) { return event->wait(), OK; }
 API cuEventElapsedTime(float* milliseconds, void*, void*) { return *milliseconds = 0, OK; }
 API cuEventElapsedTime_v2(float* milliseconds, void*, void*) { return *milliseconds = 0, OK; }
 

@@ -42,7 +42,7 @@ pub use packed::PackedStreams;
 use crate::declare::Address;
 use crate::device::Device;
 use crate::error::{Error, Result, reason};
-use crate::launch::{CallersEvent, RestoreContext};
+use crate::launch::{CallersEvent, ThreadGuard};
 use crate::room::Room;
 
 /// Chunks of one layout whose values are in device memory.
@@ -85,7 +85,7 @@ impl Device {
     /// # Safety
     /// The stream is one of the device's primary context.
     pub unsafe fn wait_for(&'static self, stream: u64) -> Result<()> {
-        let _restore = RestoreContext::new();
+        let _thread = ThreadGuard::new();
         CallersEvent::record(&self.loaded().context, stream)?.wait()
     }
 

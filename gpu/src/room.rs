@@ -1,4 +1,4 @@
-//! What one set of resident chunks takes: a stream, arrays of a job, and tables that the host sends. It stays from set to set.
+//! A room: CUDA streams, arrays of a job, and tables that the host sends, for one set of resident chunks at a time. It stays from set to set.
 
 use std::sync::Arc;
 
@@ -70,8 +70,8 @@ impl Room {
         self.stream.synchronize().context("waiting for the GPU")
     }
 
-    /// Starts `first`, and `second` in a stream of its own beside that. What is started in the room's stream later waits for both. Both may need what was started
-    /// in it before.
+    /// Calls `first`, which puts work into the room's stream, and `second`, which puts work into another one that runs beside it. Both works wait for all that is
+    /// in the room's stream already. What is put there later waits for both.
     pub(crate) fn beside(
         &mut self,
         first: impl FnOnce(&mut Self) -> Result<()>,
@@ -83,6 +83,14 @@ impl Room {
         let started = first(self).and_then(|()| second(self, &stream));
         self.stream.join(&stream).context(WHAT)?;
         started
+    }
+
+    /// Makes room for the arrays of a job of `len` bytes. Streams of the job before may still be on their way out of the arrays.
+    pub(crate) fn reserve_arrays(&mut self, len: usize) -> Result<()> {
+        if len > self.arrays.len() {
+            self.wait()?;
+        }
+        self.arrays.grow(len)
     }
 
     /// Makes room for tables of `len` bytes in all, `count` of them; those of the last set are gone. Nothing is under way.

@@ -6,7 +6,7 @@ use crate::chunk::ChunkRoom;
 use crate::copy::Busy;
 use crate::device::{Device, MAX_STAGINGS};
 use crate::error::Result;
-use crate::launch::RestoreContext;
+use crate::launch::ThreadGuard;
 use crate::memory::PinnedMemory;
 
 /// Pinned memory for a chunk. It goes back to its device when this is dropped.
@@ -35,7 +35,7 @@ impl Device {
             }
         };
         let mut staging = Staging { device: self, memory: Some(memory), len, _busy: Busy::new() };
-        let _restore = RestoreContext::new();
+        let _thread = ThreadGuard::new();
         staging.memory().grow(len)?;
         Ok(Some(staging))
     }

@@ -66,7 +66,7 @@ enum Decision {
 pub(super) enum Stream {
     #[default]
     NotMade,
-    /// In memory of the room's.
+    /// In the room's device memory.
     OnDevice {
         address: Address,
         length: u64,
@@ -143,7 +143,7 @@ impl<'a> Compressing<'a> {
     /// A plan in a room, whose results go to the room's, with the chunks at `addresses`.
     fn plan_in(&self, room: &mut Room, variant: EncodeVariant, addresses: &[Address]) -> Result<EncodePlan> {
         let chunks = addresses.len();
-        room.arrays.grow(self.plan(chunks, variant, &Memory::default()).len)?;
+        room.reserve_arrays(self.plan(chunks, variant, &Memory::default()).len)?;
         let values = room.send_table(addresses)?;
         let memory = Memory {
             arrays: room.arrays.address(),
@@ -394,7 +394,7 @@ impl<'a> Compressing<'a> {
         Ok(done)
     }
 
-    /// Compresses chunks of one variant. Length and address of each stream, which are there until the room's next job.
+    /// Compresses chunks of one variant. Returns length and address of each stream. The room's next job overwrites the streams.
     fn compress_group(
         &self,
         room: &mut Room,
@@ -428,7 +428,7 @@ const VARIANTS: usize = 8;
 /// Bytes of the table of a fill value.
 const FILL_LEN: usize = size_of::<u64>();
 
-/// Threads for decisions on `count` chunks of a set, of which there is one in each room.
+/// Threads for decisions on `count` chunks of a set. Each room has a set at a time.
 fn threads_for(count: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     (cores / MAX_ROOMS).clamp(1, MAX_LOOKING).min(count.max(1))
