@@ -27,9 +27,9 @@ use crate::error::{Error, Result};
 use crate::job::{CopiedBox, CopiedRun, DatasetBooks, EncodeParameters, EncodeResult, Inspection};
 use crate::launch::Kernels;
 use crate::memory::download;
+use crate::parameters::{constant_parameters, dataset_books, encode_parameters};
 use crate::plan::{EncodePlan, EncodeVariant, Key, Memory, Variant};
 use crate::room::{MAX_ROOMS, Room};
-use crate::session::{constant_parameters, dataset_books, encode_parameters};
 use crate::tiles::predictor_of;
 
 /// Most threads of a set that decide on chunks, with the host's values or without.
