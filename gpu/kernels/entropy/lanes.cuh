@@ -3,9 +3,9 @@
 //
 // A lane of a block is a lane of a warp, in both directions. Blocks of 8 lanes leave the other lanes of the warp idle: a plane of such blocks is short. A round
 // is one token of each lane. The encoder needs one ballot a round, which says which lanes have filled a word; each lane keeps the offsets of its next two
-// words. The decoder needs one look-up, one ballot and two popcounts a round: of all lanes that need a word, and of those before this one. It does two rounds
-// together. A lane's bit string is a chain of look-ups that no second warp can shorten. So as many blocks as possible are decoded at once, and symbols are
-// expanded elsewhere (tokens.cuh).
+// words. The decoder needs one look-up, one ballot and two popcounts a round: of the lanes that need a word, and of those among them before this one. It does
+// two rounds together. A lane's bit string is a chain of dependent look-ups, which no second warp can shorten. So the kernel decodes as many blocks as possible
+// at a time, and leaves the expansion of symbols to another one (tokens.cuh).
 #pragma once
 
 #include "../job.cuh"
@@ -123,8 +123,8 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
   }
 }
 
-/// Encodes the blocks of all planes. Each block of threads is one warp, because a block of the stream is a long chain of instructions for one warp. So the
-/// warps should begin at once, on as many multiprocessors as there are.
+/// Encodes the blocks of all planes. A block of the stream is a long chain of dependent instructions for one warp. Each block of threads is one warp, so that
+/// the warps spread over all multiprocessors and begin at once.
 extern "C" __global__ void __launch_bounds__(WARP) encode_lanes(const __grid_constant__ EncodeJob job) {
   __shared__ u32 codes[SYMBOLS + 1];  // the last entry is for lanes without a token, and has no bits
   __shared__ u32 segment_ends[WARP];
