@@ -76,7 +76,7 @@ impl Underway {
 /// Does `here` on the calling thread and `there` on a helper, if there is one.
 pub(crate) fn beside<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() -> B + Send) -> (A, B) {
     let Some(Helpers { pool, .. }) = helpers() else {
-        // What `here` starts goes on beside the other.
+        // Transfers that `here` starts go on while `there` runs.
         let done = here();
         return (done, there());
     };

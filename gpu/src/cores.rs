@@ -29,8 +29,8 @@ pub(crate) fn idle_cores() -> usize {
 static CALLERS: AtomicUsize = AtomicUsize::new(0);
 
 /// A caller that has threads on all cores, as transfers of whole arrays have. Copies of chunks then get no helpers, for which they would wait until these get a
-/// core. In a build without any helpers, 16 threads of an H100's host read chunks of 128³ at 31 to 33 GB/s in place of 26 to 28. The count of idle cores does not
-/// show such callers in time: it is up to 5 ms old, and such a read takes 20.
+/// core. In a build without any helpers, 16 threads of an H100's host read chunks of 128³ at 31 to 33 GB/s in place of 26 to 28. The count of idle cores does
+/// not show such callers in time: it is up to 5 ms old, and such a read takes 20.
 pub(crate) struct CoresTaken(());
 
 impl CoresTaken {

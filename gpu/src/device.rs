@@ -240,7 +240,7 @@ pub fn device_of_address(address: u64) -> Option<usize> {
     if first_process().is_ok() && knows() { device_of(address) } else { None }
 }
 
-/// What a call says where the driver does not have what this crate calls.
+/// The error for a driver without a function that this crate calls.
 fn too_old(missing: &str) -> Error {
     Error::Unavailable(reason!("the NVIDIA driver is too old: it lacks {missing} (CUDA 12.2 has it)"))
 }

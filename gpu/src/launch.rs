@@ -102,7 +102,7 @@ impl Kernels {
             .load_module(cudarc::nvrtc::Ptx::from_binary(fatbin))
             .context("loading the kernels (built for compute capability 8.0 and newer)")?;
         let function = |name: &str| module.load_function(name).context(format_args!("looking up the kernel {name}"));
-        // Kernels are named after what they depend on: the type itself, one of its size, or one whose codes are as wide.
+        // A kernel's name ends in the type that it depends on: the values' own, one of their size, or one whose codes are as wide.
         let of_type = |value: &str, size: &str, codes: &str| -> Result<TypeKernels> {
             let named = |name: &str, suffix: &str| function(&quire_codec::memory::text(format_args!("{name}_{suffix}"))?);
             let pair = |first: &str, second: &str, suffix: &str| -> Result<[CudaFunction; 2]> {
@@ -228,7 +228,7 @@ impl Graph {
     }
 }
 
-/// An event on a caller's stream, which is given as a number: what the stream was given before it is done when the event has come.
+/// An event on a caller's stream, which is given as a number. It comes when the work is done that the stream had before.
 pub(crate) struct CallersEvent(CudaEvent);
 
 impl CallersEvent {

@@ -144,8 +144,8 @@ pub(crate) const FIRST_VALUES: usize = 256;
 /// Bytes of the longest values.
 pub(crate) const MAX_VALUE_LEN: usize = 8;
 
-/// Whether a chunk's first values already show that it is neither constant nor on a lattice, as most do; the kernel that looks at all
-/// of them is then not needed.
+/// Whether a chunk's first values already show that it is neither constant nor on a lattice, which is so for most chunks. Then the kernel that looks at all
+/// values is not needed.
 pub(crate) fn has_nothing_to_inspect(chunk: &[u8], layout: &Layout, config: &Config) -> bool {
     let size = layout.scalar.size();
     let first_values = &chunk[..chunk.len().min(FIRST_VALUES * size)];

@@ -52,7 +52,7 @@ pub struct Resident<'a> {
     pub axes: &'a ArrayAxes,
     /// Where each chunk is.
     pub parts: &'a [Part<'a>],
-    /// The caller's `CUstream` as a number: what it was given before is waited for. `None` if nothing has to be.
+    /// The caller's `CUstream` as a number: the batch waits for the work that it has. `None` for no wait.
     pub stream: Option<u64>,
 }
 
@@ -77,7 +77,7 @@ impl Resident<'_> {
 }
 
 impl Device {
-    /// Waits for what a caller's stream, a `CUstream` as a number, was given before.
+    /// Waits for the work that a caller's stream has, a `CUstream` as a number.
     ///
     /// # Errors
     /// `Unsupported` for a stream that cannot be waited for.

@@ -94,7 +94,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Waits for what the stream leaves at `from` and copies it to `to`.
+    /// Copies the bytes at `from` to `to` when the stream has done its work so far, and waits for that.
     pub(crate) fn receive(&mut self, stream: &CudaStream, from: Address, to: &mut [u8]) -> Result<()> {
         self.reserve(stream, to.len())?;
         let (round, piece) = cut(to.len());

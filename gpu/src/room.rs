@@ -20,7 +20,7 @@ const TABLE_ALIGNMENT: usize = 256;
 /// See the module's text.
 pub(crate) struct Room {
     pub(crate) stream: Arc<CudaStream>,
-    /// A second stream, for what does not depend on the first one: see [`Room::beside`].
+    /// A second stream, for work that does not depend on the first one's: see [`Room::beside`].
     second: Arc<CudaStream>,
     /// Arrays of a job.
     pub(crate) arrays: DeviceMemory,
@@ -70,8 +70,8 @@ impl Room {
         self.stream.synchronize().context("waiting for the GPU")
     }
 
-    /// Calls `first`, which puts work into the room's stream, and `second`, which puts work into another one that runs beside it. Both works wait for all that is
-    /// in the room's stream already. What is put there later waits for both.
+    /// Calls `first`, which puts work into the room's stream, and `second`, which puts work into another one that runs beside it. Both works wait for all that
+    /// is in the room's stream already. What is put there later waits for both.
     pub(crate) fn beside(
         &mut self,
         first: impl FnOnce(&mut Self) -> Result<()>,
@@ -140,7 +140,7 @@ impl Room {
     }
 }
 
-/// Entry `number` of what kernels have written from byte `base` on.
+/// Entry `number` of the array that kernels have written from byte `base` on.
 pub(crate) fn entry<T: Plain>(results: &PinnedMemory, base: usize, number: usize) -> T {
     let at = base + number * size_of::<T>();
     read_plain(results.bytes(at..at + size_of::<T>()))

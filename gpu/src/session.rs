@@ -97,7 +97,7 @@ impl Session {
         self.results.grow(results_len)
     }
 
-    /// Forgets what was recorded, as if no caller had asked for it.
+    /// Drops all recordings, and their count.
     pub(crate) fn forget_recorded(&mut self) {
         RECORDED.fetch_sub((self.encoders.len() + self.decoders.len()) as u64, Ordering::Relaxed);
         self.encoders.clear();
@@ -127,12 +127,7 @@ impl Session {
         let plan = EncodePlan::new(&key, layout, variant, &memory);
         let graph =
             Graph::record(&self.stream, || plan.enqueue(&self.stream, &loaded.kernels, loaded.multiprocessors, |_| Ok(())))?;
-        RECORDED.fetch_add(1, Ordering::Relaxed);
-        if self.encoders.len() == KEPT {
-            self.encoders.remove(0);
-        }
-        memory::push(&mut self.encoders, (key, plan, graph))?;
-        Ok(self.encoders.len() - 1)
+        keep(&mut self.encoders, (key, plan, graph))
     }
 
     /// The job for decompressing `chunks` streams of a layout, recorded now if it is new. Returns its number.
@@ -147,12 +142,7 @@ impl Session {
         let plan = DecodePlan::new(&key, layout, variant, &memory);
         let graph =
             Graph::record(&self.stream, || plan.enqueue(&self.stream, &loaded.kernels, loaded.multiprocessors, |_| Ok(())))?;
-        RECORDED.fetch_add(1, Ordering::Relaxed);
-        if self.decoders.len() == KEPT {
-            self.decoders.remove(0);
-        }
-        memory::push(&mut self.decoders, (key, plan, graph))?;
-        Ok(self.decoders.len() - 1)
+        keep(&mut self.decoders, (key, plan, graph))
     }
 
     pub(crate) fn encode_plan(&self, number: usize) -> (&EncodePlan, &Graph) {
@@ -304,6 +294,16 @@ impl Session {
         }
         if self.decode_result(0).error != DECODE_OK { Err(Error::Refused) } else { Ok(()) }
     }
+}
+
+/// Keeps a recorded job, in place of the oldest one if there are [`KEPT`]. Returns its number.
+fn keep<T>(recorded: &mut Vec<T>, job: T) -> Result<usize> {
+    RECORDED.fetch_add(1, Ordering::Relaxed);
+    if recorded.len() == KEPT {
+        recorded.remove(0);
+    }
+    memory::push(recorded, job)?;
+    Ok(recorded.len() - 1)
 }
 
 /// The choice of grid and predictor, as far as the host makes it while a chunk is sent.

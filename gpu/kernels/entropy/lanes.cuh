@@ -16,8 +16,8 @@ static_assert(LANES == WARP && FEW_LANES < WARP, "a lane of a block is a lane of
 /// Rounds of the encoder whose symbols are read ahead.
 constexpr u32 AHEAD = 8;
 
-/// A code in the highest bits, and its length in the lowest five. So one funnel shift appends the code: this word is both what is shifted in and the number of
-/// bits to shift by, of which the instruction looks at the lowest five bits alone.
+/// A code in the highest bits, and its length in the lowest five. So one funnel shift appends the code: the word is both the bits to shift in and the shift
+/// count, as the instruction takes the count from the lowest five bits alone.
 __device__ __forceinline__ u32 aligned_code(u32 code) {
   const u32 length = code >> 16;
   return length > 0 ? code << (32 - length) | length : 0;
@@ -190,7 +190,7 @@ struct LaneWords {
     ring.store(offset, offset + WORD_BYTES == end ? pair & 0xffff : pair);
     brought += BROUGHT_TOGETHER;
   }
-  /// Copies what the next ROUNDS_TOGETHER rounds can read from offset `next` on.
+  /// Copies the words that the next ROUNDS_TOGETHER rounds can read, from offset `next` on.
   __device__ __forceinline__ void bring(u32 next) {
     while (brought < next + BYTES_TOGETHER) {
       put(coming);

@@ -276,7 +276,8 @@ struct TokenSymbols {
   u32 fours[TOKENS_PER_THREAD / 4];
 };
 
-/// The symbols of a block: those that the lanes gave, then always the symbol whose code is all zeros. It is what a lane gives when its words are used up.
+/// The symbols of a block: first those that the lanes gave, then the symbol whose code is all zeros, without end. A lane gives this symbol when its words are
+/// used up.
 struct BlockSymbols {
   const uint2* eights;
   u32 count;

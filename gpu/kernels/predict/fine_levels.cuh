@@ -237,7 +237,7 @@ struct RowPass {
     Two<Code> output;
   };
 
-  /// Finds the position at even x, and the part of the prediction at odd x that does not need it. `offset`: number of the pair among those of the prepared rows.
+  /// Finds the position at even x, and the part of the prediction at odd x that does not need it. `offset`: number of the pair in the prepared rows.
   __device__ __forceinline__ void code_even(u32 offset, Pair& pair) const {
     const u32 row_number = rows_are_short ? u32((float(offset) + 0.5f) * reciprocal) : offset / pairs_in_row;
     const Row<SIZE>& row = memory.prepared[row_number];

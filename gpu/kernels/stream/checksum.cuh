@@ -77,7 +77,7 @@ __device__ bool join_checksum(const Tables& tables, const u32* stream, u32 lengt
       remainder = four_bytes_on(bytes, remainder);
     }
     if (host) {
-      // Neighbouring threads write neighbouring words, or the bus carries a quarter of what it could.
+      // Neighbouring threads write neighbouring words. Otherwise the bus carries a quarter of the bytes a second.
       for (u32 k = 0; k < WORDS_PER_THREAD; k++) {
         const i32 word = start + i32(k * THREADS + t);
         if (word < 0) continue;

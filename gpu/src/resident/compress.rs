@@ -44,7 +44,7 @@ pub(super) struct Compressing<'a> {
     books: DatasetBooks,
     /// The choice that tiles in device memory decide, for chunks without a lattice.
     pub(super) choice: Option<TileChoice>,
-    /// Of the first chunks, what the device has found before the first set is begun; empty if sets find it themselves.
+    /// Inspections and predictors of the first chunks, made before the first set begins; empty if each set makes its own.
     pub(super) found: OnceLock<Vec<Found>>,
     /// Whether the layout is for the GPU at all.
     is_for_kernels: bool,
@@ -356,7 +356,7 @@ impl<'a> Compressing<'a> {
                 memory::resize(&mut stream, compressed.len())?;
                 compressed.copy_to(&mut stream)?;
             }
-            // Layouts that are not for the GPU, and what the codec says as well.
+            // Layouts that are not for the GPU, and errors that the codec finds as well.
             Err(Error::Unsupported(_)) => workspace.compress(chunk, self.layout, self.config, &mut stream)?,
             Err(error) => return Err(error.into()),
         }

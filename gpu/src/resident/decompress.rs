@@ -265,7 +265,7 @@ impl<'a> Decompressing<'a> {
         Ok(values)
     }
 
-    /// Sends what comes from the host, in one piece. Returns the address of each chunk's part.
+    /// Sends the parameters, streams and values that the host has, in one piece. Returns the address of each chunk's part.
     fn stage(&self, room: &mut Room, sources: &[Source<'_>]) -> Result<Vec<Address>> {
         let staged_len = |source: &Source<'_>| -> usize {
             match source {

@@ -177,7 +177,7 @@ pub(super) fn in_sets(
     failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), |(_, failure)| Err(failure))
 }
 
-/// Calls its function where a panic drops it: others may wait for what the thread was to do.
+/// Calls its function if a panic drops it: other threads may wait for the work that this one leaves undone.
 struct OnPanic<F: Fn()>(F);
 
 impl<F: Fn()> Drop for OnPanic<F> {
