@@ -156,7 +156,7 @@ fn limits<V: Value>(suffix: &str) -> [(String, f64); 4] {
     ]
 }
 
-/// Constants of the codec that kernels know by the same names, by module.
+/// Constants of the codec whose names are kept in the kernels, by module.
 macro_rules! of_codec {
     ($($module:ident: $($name:ident),+;)+) => {
         [$($((stringify!($name), $module::$name as u64)),+),+]
@@ -210,7 +210,7 @@ fn constants() -> String {
         ("FAST_SMALLEST_STEP", fast_f32::SMALLEST_STEP),
         ("FAST_ROUNDING", f64::from(rounding::ROUNDING_F32)),
         ("FAST_DOUBT_SHARE", f64::from(fast_f32::MAX_RELATIVE_ERROR)),
-        ("FAST_STANDING", f64::from(fast_f32::POSITION_TOLERANCE)),
+        ("FAST_POSITION_TOLERANCE", f64::from(fast_f32::POSITION_TOLERANCE)),
         ("FAST_OUT_OF_REACH", f64::from(fast_f32::MIN_STEPS_OUT_OF_REACH)),
         ("FAST_STEPS_IN_REACH", f64::from(fast_f32::MAX_STEPS_IN_REACH)),
         ("FAST_MAX_DISTANCE", f64::from(fast_f32::MAX_DISTANCE)),

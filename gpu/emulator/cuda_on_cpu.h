@@ -1,17 +1,17 @@
-// CUDA's words for a C++ compiler, so that the kernels run on the CPU. Their bytes are compared there with the codec's on machines
-// without a GPU.
+// CUDA's keywords and functions in C++, so that the kernels run on the CPU. So tests compare their bytes with the codec's on machines without a GPU.
 //
 //   block of threads  = fibers on one thread of the operating system; a fiber runs until it has to meet others
 //   warp operation    = all 32 lanes bring a value and wait for each other; in different operations or lines they may not meet
 //   barrier           = as above with all threads of the block that have not ended
 //   grid              = one block after another
 //
-// What nobody can finish is a deadlock: it is printed with the lines at which the threads wait, and the process ends.
+// In a deadlock, the lines at which the threads wait are printed, and the process ends.
 //
-// Not shown by this stand-in: races between threads that do not meet in between (QUIRE_EMULATOR_ORDER=reverse or random:NUMBER finds
-// some of them), what a warp operation does not promise to memory (here all threads of a block see every write at once), accesses
-// outside of an array but inside of an allocation, reads of memory that an earlier job has left behind, and whatever nvcc makes of a
-// kernel: registers, spills, its own faults.
+// This stand-in does not show
+// - races between threads without a barrier in between; QUIRE_EMULATOR_ORDER=reverse or random:NUMBER finds some of them
+// - missing fences: all threads of a block see every write at once
+// - accesses outside of an array but inside of an allocation, and reads of memory that an earlier job has left behind
+// - machine code: registers, spills, faults of nvcc.
 #pragma once
 
 #include <math.h>

@@ -1,314 +1,26 @@
-// A stand-in for NVIDIA's driver library: the functions that this crate calls through cudarc, and the fibers that run its kernels.
-// Everything is over when a call returns; streams and events only record.
-#ifndef __x86_64__
-#error "fibers are switched by x86-64 instructions"
-#endif
-
-#include <link.h>
+// A stand-in for NVIDIA's driver library: the functions that this crate calls through cudarc. fibers.h runs the kernels, streams.h says when.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <numeric>
-#include <random>
 #include <set>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "fibers.h"
 #include "sources.inc"  // written by build.sh
+#include "streams.h"
 
 namespace cuda_on_cpu {
 
-// ---- Fibers -------------------------------------------------------------------------------------------------------------------------
-
-// Saves the callee's registers and the stack pointer, and takes another fiber's.
-asm(R"(
-.text
-.hidden cuda_on_cpu_switch
-.globl cuda_on_cpu_switch
-.type cuda_on_cpu_switch, @function
-cuda_on_cpu_switch:
-  pushq %rbp
-  pushq %rbx
-  pushq %r12
-  pushq %r13
-  pushq %r14
-  pushq %r15
-  movq %rsp, (%rdi)
-  movq %rsi, %rsp
-  popq %r15
-  popq %r14
-  popq %r13
-  popq %r12
-  popq %rbx
-  popq %rbp
-  ret
-.size cuda_on_cpu_switch, . - cuda_on_cpu_switch
-)");
-extern "C" __attribute__((visibility("hidden"))) void cuda_on_cpu_switch(void** saved, void* next);
-
-constexpr unsigned MAX_THREADS = 1024;
-constexpr size_t STACK = 256 << 10;
-constexpr unsigned char SPOILED = 0xb7;
-
-const char* const KINDS[] = {"nothing",          "__syncwarp",        "__ballot_sync",     "__any_sync",        "__all_sync",
-                             "__shfl_sync",      "__shfl_up_sync",    "__shfl_xor_sync",   "__reduce_add_sync", "__reduce_min_sync",
-                             "__reduce_max_sync", "__reduce_xor_sync", "__syncthreads",    "__syncthreads_or",  "__syncthreads_and",
-                             "__syncthreads_count"};
-
-/// Whom the scheduler takes next: nothing may depend on it.
-struct Order {
-  enum { FORWARD, REVERSE, RANDOM } way = FORWARD;
-  std::minstd_rand random;
-  Order() {
-    const char* text = getenv("QUIRE_EMULATOR_ORDER");
-    if (!text) return;
-    if (!strcmp(text, "reverse")) way = REVERSE;
-    if (!strncmp(text, "random", 6)) way = RANDOM, random.seed(text[6] ? unsigned(atoi(text + 7)) : 1);
-  }
-  unsigned pick(uint32_t set) {
-    if (way == FORWARD) return unsigned(__builtin_ctz(set));
-    if (way == REVERSE) return 31 - unsigned(__builtin_clz(set));
-    for (unsigned skip = random() % unsigned(__builtin_popcount(set)); skip > 0; skip--) set &= set - 1;
-    return unsigned(__builtin_ctz(set));
-  }
-};
-
-struct Fiber {
-  void* stack_pointer;
-  Kind kind;  // what it waits for
-  Where where;
-};
-
-struct Warp {
-  uint32_t alive, runnable, arrived;
-  unsigned turn;  // values of an operation stay while the lanes go on to the next
-  uint64_t values[2][32];
-  uint64_t joined[2];
-};
-
-struct Block {
-  Order order;
-  char* stacks;
-  void* caller;  // stack pointer of the thread that runs the block
-  const std::function<void()>* body;
-  const char* name;
-  unsigned warps, current;
-  unsigned alive, arrived, turn;  // of the block's barrier
-  unsigned first_arrived;
-  unsigned holding[2], all[2];
-  Fiber fibers[MAX_THREADS];
-  Warp warp[MAX_THREADS / 32];
-
-  Block() {
-    void* room = mmap(nullptr, MAX_THREADS * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (room == MAP_FAILED) abort();
-    stacks = static_cast<char*>(room);
-    for (unsigned i = 0; i < MAX_THREADS; i++) mprotect(stacks + i * STACK, 4096, PROT_NONE);
-  }
-
-  void run(unsigned threads);
-  void next();
-  void release();
-  void fail(const char* what);
-  void check_same(Kind kind, const Where& where, const Fiber& other);
-};
-thread_local Block* block;
-
-/// Prints where every thread is.
-void Block::fail(const char* what) {
-  fprintf(stderr, "\nkernel %s, block (%u, %u, %u), thread %u: %s\n", name, here.block.x, here.block.y, here.block.z, current, what);
-  for (unsigned w = 0; w < warps; w++) {
-    fprintf(stderr, "  warp %u:", w);
-    std::map<std::string, uint32_t> states;
-    for (unsigned lane = 0; lane < 32; lane++) {
-      const Fiber& fiber = fibers[32 * w + lane];
-      std::string state = "ended";
-      if (warp[w].runnable >> lane & 1) state = "can run";
-      else if (warp[w].alive >> lane & 1) {
-        state = std::string(KINDS[int(fiber.kind)]) + " at " + fiber.where.file_name() + ":" + std::to_string(fiber.where.line());
-      }
-      states[state] |= 1u << lane;
-    }
-    for (auto& [state, lanes] : states) fprintf(stderr, " lanes %08x %s;", lanes, state.c_str());
-    fprintf(stderr, "\n");
-  }
-  abort();
-}
-
-void fiber_main() {
-  (*block->body)();
-  Block& b = *block;
-  const uint32_t bit = 1u << b.current % 32;
-  b.warp[b.current / 32].alive &= ~bit;
-  b.warp[b.current / 32].runnable &= ~bit;
-  b.alive--;
-  // Threads that have ended are not waited for.
-  if (b.arrived > 0 && b.arrived == b.alive) b.release();
-  b.next();
-  __builtin_unreachable();
-}
-
-/// Runs another fiber; returns when this one is taken again.
-void Block::next() {
-  void** saved = &fibers[current].stack_pointer;
-  unsigned w = current / 32;
-  if (order.way == Order::RANDOM || warp[w].runnable == 0) {
-    uint32_t ready = 0;
-    for (unsigned i = 0; i < warps; i++) ready |= uint32_t(warp[i].runnable != 0) << i;
-    if (ready == 0) {
-      if (alive > 0) fail("deadlock: no thread can run");
-      return cuda_on_cpu_switch(saved, caller);
-    }
-    w = order.pick(ready);
-  }
-  current = 32 * w + order.pick(warp[w].runnable);
-  here.thread.x = current;
-  if (saved != &fibers[current].stack_pointer) cuda_on_cpu_switch(saved, fibers[current].stack_pointer);
-}
-
-void Block::run(unsigned threads) {
-  warps = threads / 32;
-  alive = threads;
-  arrived = turn = current = 0;
-  for (unsigned w = 0; w < warps; w++) warp[w].alive = warp[w].runnable = 0xffffffffu, warp[w].arrived = warp[w].turn = 0;
-  for (unsigned i = 0; i < threads; i++) {
-    void** top = reinterpret_cast<void**>(stacks + (i + 1) * STACK);
-    top[-2] = reinterpret_cast<void*>(fiber_main);  // where the first switch returns to, with the stack as after a call
-    fibers[i].stack_pointer = top - 8;
-  }
-  here.thread = {0, 0, 0};
-  current = 32 * order.pick(0xffffffffu >> (32 - warps));
-  current += order.pick(0xffffffffu);
-  here.thread.x = current;
-  cuda_on_cpu_switch(&caller, fibers[current].stack_pointer);
-}
-
-inline void Block::check_same(Kind kind, const Where& where, const Fiber& other) {
-  // One translation unit has each file's name once.
-  if (kind == other.kind && where.line() == other.where.line() && where.file_name() == other.where.file_name()) return;
-  fail("threads meet in different operations");
-}
-
-Lanes& meet_warp(Kind kind, unsigned mask, uint64_t value, Where where, uint64_t (*join)(Lanes&), uint64_t* joined) {
-  Block& b = *block;
-  Warp& w = b.warp[b.current / 32];
-  const unsigned lane = b.current % 32, turn = w.turn;
-  Fiber& fiber = b.fibers[b.current];
-  fiber.kind = kind, fiber.where = where;
-  if (mask != 0xffffffffu) b.fail("a mask without all lanes is not known here");
-  if (w.arrived) b.check_same(kind, where, b.fibers[b.current - lane + unsigned(__builtin_ctz(w.arrived))]);
-  w.values[turn][lane] = value;
-  w.arrived |= 1u << lane;
-  if (w.arrived == 0xffffffffu) {
-    if (join) w.joined[turn] = join(w.values[turn]);
-    w.arrived = 0;
-    w.turn ^= 1;
-    w.runnable = w.alive;
-    if (b.order.way != Order::FORWARD) b.next();
-  } else {
-    w.runnable &= ~(1u << lane);
-    b.next();
-  }
-  if (joined) *joined = w.joined[turn];
-  return w.values[turn];
-}
-
-void Block::release() {
-  all[turn] = arrived;
-  arrived = 0;
-  turn ^= 1;
-  for (unsigned w = 0; w < warps; w++) warp[w].runnable = warp[w].alive;
-}
-
-Count meet_block(Kind kind, bool predicate, Where where) {
-  Block& b = *block;
-  Warp& w = b.warp[b.current / 32];
-  const unsigned turn = b.turn;
-  Fiber& fiber = b.fibers[b.current];
-  fiber.kind = kind, fiber.where = where;
-  if (b.arrived == 0) {
-    b.holding[turn] = 0;
-    b.first_arrived = b.current;
-  } else {
-    b.check_same(kind, where, b.fibers[b.first_arrived]);
-  }
-  b.holding[turn] += predicate;
-  b.arrived++;
-  w.runnable &= ~(1u << b.current % 32);
-  if (b.arrived == b.alive) {
-    b.release();
-    if (b.order.way != Order::FORWARD) b.next();
-  } else {
-    b.next();
-  }
-  return {b.holding[turn], b.all[turn]};
-}
-
-// ---- Grids --------------------------------------------------------------------------------------------------------------------------
-
-std::mutex lock;
-std::vector<Block*> idle_blocks;
-
-/// The calling thread's shared variables and whatever else of this library is local to it.
-struct Local {
-  void* start = nullptr;
-  size_t size = 0;
-};
-
-Local find_local() {
-  Local local;
-  here.thread.x = 0;  // makes the memory be there
-  auto look = [](dl_phdr_info* info, size_t, void* data) {
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-      const size_t size = info->dlpi_phdr[i].p_memsz, at = size_t(&here) - size_t(info->dlpi_tls_data);
-      if (info->dlpi_phdr[i].p_type != PT_TLS || !info->dlpi_tls_data || at >= size) continue;
-      *static_cast<Local*>(data) = {info->dlpi_tls_data, size};
-      return 1;
-    }
-    return 0;
-  };
-  if (!dl_iterate_phdr(look, &local)) abort();
-  return local;
-}
-
-struct Launch {
-  const char* name;
-  Index grid, block_size;
-  std::function<void()> body;
-
-  void operator()() const {
-    Block* b;
-    {
-      std::lock_guard guard(lock);
-      if (idle_blocks.empty()) idle_blocks.push_back(new Block);
-      b = idle_blocks.back();
-      idle_blocks.pop_back();
-    }
-    b->body = &body, b->name = name;
-    const Local local = find_local();
-    std::vector<unsigned> blocks(size_t(grid.x) * grid.y * grid.z);
-    std::iota(blocks.begin(), blocks.end(), 0);
-    if (b->order.way == Order::REVERSE) std::reverse(blocks.begin(), blocks.end());
-    if (b->order.way == Order::RANDOM) std::shuffle(blocks.begin(), blocks.end(), b->order.random);
-    for (unsigned number : blocks) {
-      memset(local.start, SPOILED, local.size);
-      block = b;
-      here = {{}, {number % grid.x, number / grid.x % grid.y, number / grid.x / grid.y}, block_size, grid};
-      b->run(block_size.x);
-    }
-    std::lock_guard guard(lock);
-    idle_blocks.push_back(b);
-  }
-};
+// ---- Kernels ------------------------------------------------------------------------------------------------------------------------
 
 /// A kernel by its name; `bind` copies its arguments.
 struct Kernel {
@@ -364,7 +76,14 @@ int release_memory(char* start) {
   auto found = allocations.find(start);
   if (found == allocations.end()) return 1;
   check_fences(start, found->second);
-  free(start - FENCE);
+  if (Stream::mode() == Stream::AT_ONCE) {
+    free(start - FENCE);
+  } else {
+    // Work that is still to run must not use it. Its pages go back to the system, its addresses stay taken.
+    const size_t pages = (found->second + 4095) / 4096 * 4096;
+    madvise(start, pages, MADV_DONTNEED);
+    mprotect(start, pages, PROT_NONE);
+  }
   allocations.erase(found);
   device_allocations.erase(start);
   return 0;
@@ -386,22 +105,6 @@ bool is_inside(const void* from, size_t size) {
   return start && at + size <= start + allocations[start];
 }
 
-// ---- Streams ------------------------------------------------------------------------------------------------------------------------
-
-typedef std::vector<std::function<void()>> Recording;
-struct Stream {
-  std::unique_ptr<Recording> recording;
-};
-
-int enqueue(Stream* stream, std::function<void()> work) {
-  if (stream && stream->recording) {
-    stream->recording->push_back(std::move(work));
-  } else {
-    work();
-  }
-  return 0;
-}
-
 void check_all_fences() {
   std::lock_guard guard(lock);
   for (auto& [start, size] : allocations) check_fences(start, size);
@@ -415,7 +118,7 @@ using namespace cuda_on_cpu;
 #define API extern "C" __attribute__((visibility("default"))) int
 
 typedef unsigned long long Address;
-enum Result { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500 };
+enum Result { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901 };
 
 /// A number from the environment, which tests set.
 static int from_environment(const char* name, int otherwise) {
@@ -478,7 +181,7 @@ API cuDevicePrimaryCtxRetain(void** context, int) {
 API cuDevicePrimaryCtxRelease_v2(int) { return OK; }
 API cuCtxGetCurrent(void** context) { return *context = pthread_getspecific(context_key), OK; }
 API cuCtxSetCurrent(void* context) { return pthread_setspecific(context_key, context); }
-API cuCtxSynchronize() { return OK; }
+API cuCtxSynchronize() { return is_refused_by_captures() ? CAPTURE_UNSUPPORTED : (wait_for_all(), OK); }
 
 API cuModuleLoadData(void** module, const void*) { return *module = &the_context, OK; }
 API cuModuleUnload(void*) { return OK; }
@@ -492,7 +195,7 @@ API cuModuleGetFunction(const Kernel** function, void*, const char* name) {
 /// A multiprocessor holds two blocks: enough for grids of which a block takes several parts.
 API cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const Kernel*, int, size_t, unsigned) { return *blocks = 2, OK; }
 
-/// Which memory an address is of: device memory alone is known, that of tests as well.
+/// What memory an address belongs to. Only device memory is known, the tests' own included.
 API cuPointerGetAttribute(int* value, int attribute, Address address) {
   enum { MEMORY_TYPE = 2, DEVICE_ORDINAL = 9, DEVICE = 2 };
   std::lock_guard guard(lock);
@@ -501,14 +204,20 @@ API cuPointerGetAttribute(int* value, int attribute, Address address) {
 }
 
 API cuMemAlloc_v2(Address* address, size_t size) {
+  if (is_refused_by_captures()) return CAPTURE_UNSUPPORTED;
   *address = Address(allocate(size));
   std::lock_guard guard(lock);
   if (*address) device_allocations.insert(reinterpret_cast<char*>(*address));
   return *address ? OK : OUT_OF_MEMORY;
 }
-API cuMemFree_v2(Address address) { return release_memory(reinterpret_cast<char*>(address)); }
-API cuMemHostAlloc(void** address, size_t size, unsigned) { return *address = allocate(size), *address ? OK : OUT_OF_MEMORY; }
-API cuMemFreeHost(void* address) { return release_memory(static_cast<char*>(address)); }
+API cuMemFree_v2(Address address) {
+  return is_refused_by_captures() ? CAPTURE_UNSUPPORTED : release_memory(reinterpret_cast<char*>(address));
+}
+API cuMemHostAlloc(void** address, size_t size, unsigned) {
+  if (is_refused_by_captures()) return CAPTURE_UNSUPPORTED;
+  return *address = allocate(size), *address ? OK : OUT_OF_MEMORY;
+}
+API cuMemFreeHost(void* address) { return is_refused_by_captures() ? CAPTURE_UNSUPPORTED : release_memory(static_cast<char*>(address)); }
 
 /// Copies, now or when the recording is launched. Both ends are checked where they have to be memory of this library.
 static int copy_bytes(void* to, const void* from, size_t size, Stream* stream, bool check_to = true, bool check_from = true) {
@@ -538,11 +247,32 @@ API cuMemsetD8Async(Address to, unsigned char value, size_t size, Stream* stream
 
 API cuStreamCreate(Stream** stream, unsigned) { return *stream = new Stream, OK; }
 API cuStreamDestroy_v2(Stream* stream) { return delete stream, OK; }
-API cuStreamSynchronize(Stream*) { return check_all_fences(), OK; }
-API cuStreamWaitEvent(Stream*, void*, unsigned) { return OK; }
-API cuStreamIsCapturing(Stream* stream, int* status) { return *status = stream->recording != nullptr, OK; }
-API cuStreamBeginCapture_v2(Stream* stream, int) { return stream->recording = std::make_unique<Recording>(), OK; }
-API cuStreamEndCapture(Stream* stream, Recording** graph) { return *graph = stream->recording.release(), OK; }
+API cuStreamSynchronize(Stream* stream) {
+  if (is_refused_by_captures()) return CAPTURE_UNSUPPORTED;
+  if (!is_default(stream)) stream->wait();
+  return check_all_fences(), OK;
+}
+API cuStreamWaitEvent(Stream* stream, const Event* event, unsigned) {
+  return stream->put([before = *event] { before.wait(); }), OK;
+}
+API cuStreamIsCapturing(Stream* stream, int* status) { return *status = !is_default(stream) && stream->recording, OK; }
+API cuStreamBeginCapture_v2(Stream* stream, int mode) {
+  std::lock_guard guard(Queue::lock);
+  captures[stream] = {pthread_self(), CaptureMode(mode)};
+  return stream->recording = std::make_unique<Recording>(), OK;
+}
+API cuStreamEndCapture(Stream* stream, Recording** graph) {
+  std::lock_guard guard(Queue::lock);
+  const bool is_valid = captures[stream].is_valid;
+  captures.erase(stream);
+  *graph = stream->recording.release();
+  return is_valid ? OK : CAPTURE_INVALIDATED;
+}
+API cuThreadExchangeStreamCaptureMode(int* mode) {
+  const CaptureMode before = capture_mode();
+  const int failed = pthread_setspecific(capture_mode_key, reinterpret_cast<void*>(uintptr_t(*mode)));
+  return *mode = before, failed;
+}
 API cuGraphInstantiateWithFlags(Recording** executable, Recording* graph, Address) { return *executable = new Recording(*graph), OK; }
 API cuGraphDestroy(Recording* graph) { return delete graph, OK; }
 API cuGraphExecDestroy(Recording* executable) { return delete executable, OK; }
@@ -550,18 +280,17 @@ API cuGraphUpload(Recording*, Stream*) { return OK; }
 /// For tests: how many recordings this process has launched.
 static std::atomic<int> launched;
 API quire_emulator_launched() { return launched; }
-API cuGraphLaunch(Recording* executable, Stream*) {
+API cuGraphLaunch(Recording* executable, Stream* stream) {
   launched++;
-  for (auto& work : *executable) work();
-  check_all_fences();
-  return OK;
+  for (auto& work : *executable) enqueue(stream, work);
+  return check_all_fences(), OK;
 }
 
-API cuEventCreate(void** event, unsigned) { return *event = &the_context, OK; }
-API cuEventDestroy_v2(void*) { return OK; }
-API cuEventRecord(void*, Stream*) { return OK; }
-API cuEventSynchronize(void*) { return OK; }
-API cuEventQuery(void*) { return OK; }
+API cuEventCreate(Event** event, unsigned) { return *event = new Event, OK; }
+API cuEventDestroy_v2(Event* event) { return delete event, OK; }
+API cuEventRecord(Event* event, Stream* stream) { return *event = is_default(stream) ? Event() : stream->now(), OK; }
+API cuEventSynchronize(const Event* event) { return event->wait(), OK; }
+API cuEventQuery(const Event* event) { return event->wait(), OK; }
 API cuEventElapsedTime(float* milliseconds, void*, void*) { return *milliseconds = 0, OK; }
 API cuEventElapsedTime_v2(float* milliseconds, void*, void*) { return *milliseconds = 0, OK; }
 

@@ -1,7 +1,7 @@
 // Types, warp and block primitives, and counts with prefix sums that all stages share.
 //
-// Nothing that reaches a stream may depend on the order in which threads run: sums and maxima of integers may go through atomics,
-// positions may not; they come from prefix sums.
+// Nothing that reaches a stream may depend on the order in which threads run. So sums and maxima of integers may come from atomics; offsets come from prefix
+// sums alone.
 #pragma once
 
 #include "number/small_float.cuh"
@@ -70,8 +70,8 @@ __device__ __forceinline__ u32 block_max(u32 value, u32* scratch) {
   return best;
 }
 
-/// Sum of `counts[0 .. index)` for all lanes of a warp. `sums[s]` is the sum of SLOTS_PER_SUM counts from `s * SLOTS_PER_SUM` on: whoever writes a count adds
-/// it to its sum, so that no pass over all counts is needed in between.
+/// Sum of `counts[0 .. index)` for all lanes of a warp. `sums[s]` is the sum of SLOTS_PER_SUM counts from `s * SLOTS_PER_SUM` on. A kernel that writes a count
+/// also adds it to its sum, so that no pass over all counts is needed in between.
 __device__ __forceinline__ u32 warp_sum_before(const u32* counts, const u32* sums, u32 index) {
   u32 whole = index / SLOTS_PER_SUM;
   u32 sum = 0;

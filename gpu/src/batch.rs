@@ -16,9 +16,10 @@ use crate::device::{Device, Lease};
 use crate::error::{Context as _, Error, Reason, Result, reason};
 use crate::job::{DECODE_OK, NO_KIND, TileSums};
 use crate::memory::{bytes_of, download, upload};
+use crate::parameters::{dataset_books, decode_parameters, for_chunk, linear_parameters};
 use crate::plan::{DecodeVariant, EncodeVariant};
 use crate::room::entry;
-use crate::session::{Session, dataset_books, decode_parameters, for_chunk, linear_parameters};
+use crate::session::Session;
 use crate::tiles::{ChunkBatch, Source, counts_of, predictor_of};
 
 /// The variant of a batch: the kernel `inspect` looks at the chunks, and streams stay on the device.

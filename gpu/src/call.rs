@@ -58,8 +58,8 @@ impl Device {
         Ok(Compressed { lease, plan, length })
     }
 
-    /// Sends a stream to the GPU and starts decompressing it there. The stream is not needed any more when this returns, unless an error
-    /// comes up later.
+    /// Sends a stream to the GPU and starts decompressing it there. The stream is not read any more when this returns: a caller keeps it only to have the CPU
+    /// decode it after a later error.
     ///
     /// # Errors
     /// `Unsupported`, `OutOfMemory`, `Failed`, or `Refused` for a stream whose header already is wrong.

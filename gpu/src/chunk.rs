@@ -1,6 +1,6 @@
 //! Chunks in the host's memory, in the caller's own or in pinned memory.
 
-/// A chunk that is compressed. Whether it is pinned decides how it is sent, no more.
+/// A chunk to be compressed. `is_pinned` only decides how it is sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunk<'a> {
     /// Its bytes.
@@ -15,7 +15,7 @@ impl<'a> From<&'a [u8]> for Chunk<'a> {
     }
 }
 
-/// Room for a chunk that is decompressed. Whether it is pinned decides how the chunk is fetched, no more.
+/// Room for a chunk to be decompressed. `is_pinned` only decides how the chunk is fetched.
 #[derive(Debug)]
 pub struct ChunkRoom<'a> {
     /// Its bytes.

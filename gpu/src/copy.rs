@@ -11,16 +11,16 @@ use quire_codec::Scalar;
 use quire_codec::stages::pairs;
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 
-use crate::cores::idle_cores;
+use crate::cores::{cores_are_taken, idle_cores};
 
 /// Copies below this length stay on the calling thread: waking others takes longer.
 const SPLIT: usize = 192 << 10;
-/// Units that a long copy has: so many that no thread is left with a long one at the end while the others wait.
+/// Units of a long copy. With fewer, the other threads would wait longer for the one that takes the last unit.
 const UNITS: usize = 64;
-/// Units are no shorter where bytes leave for the GPU, and where they come from there. On an H200's host 64^3 values took 2 and 3 us more the
-/// other way round.
+/// Least bytes of a unit of a copy that goes to the GPU.
 const MIN_UNIT: usize = 16 << 10;
-/// See [`MIN_UNIT`].
+/// Least bytes of a unit of a copy that comes from the GPU. With the two numbers exchanged, 64^3 values took 2 us more to the GPU of an H200's host, and 3 us
+/// more from it.
 const MIN_UNIT_BACK: usize = 32 << 10;
 /// Threads beside the caller's.
 const HELPERS: usize = 5;
@@ -63,7 +63,7 @@ impl Underway {
     fn end_one(&self) {
         self.0.fetch_sub(1, Ordering::Release);
     }
-    /// Waits awake for a while: jobs take some ten microseconds, which it would also take to be woken up by their scope.
+    /// Spins for a while: jobs take some ten microseconds, and so does the wake-up of a thread that sleeps until their scope ends.
     fn await_end(&self) {
         const AWAKE: Duration = Duration::from_micros(200);
         let start = Instant::now();
@@ -76,7 +76,7 @@ impl Underway {
 /// Does `here` on the calling thread and `there` on a helper, if there is one.
 pub(crate) fn beside<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() -> B + Send) -> (A, B) {
     let Some(Helpers { pool, .. }) = helpers() else {
-        // What `here` starts goes on beside the other.
+        // Transfers that `here` starts go on while `there` runs.
         let done = here();
         return (done, there());
     };
@@ -123,9 +123,8 @@ impl<T> Units<T> {
     }
 }
 
-/// Does `work` for each number below `count`, on several threads if there are `helpers`: whoever is free takes the next number, as a
-/// helper may be busy with something else. The calling thread does `first` before, asks `done` after each of its own, and then until the
-/// answer is yes.
+/// Does `work` for each number below `count`, on several threads if there are `helpers`. A thread that is free takes the next number, as helpers may also work
+/// for other callers. The calling thread does `first` before it takes any. It calls `done` after each number that it took, and then until that returns true.
 fn share(
     count: usize,
     helpers: Option<Helpers>,
@@ -168,34 +167,12 @@ pub(crate) fn is_split(len: usize) -> bool {
     len >= SPLIT
 }
 
-/// Callers with threads on all cores now: see [`Busy`].
-static BUSY: AtomicUsize = AtomicUsize::new(0);
-
-/// While there is one of these, nobody is helped: threads of a whole array have the cores, and a copy would wait for helpers that wait for a core. In a build
-/// without any helpers, 16 threads of an H100's host read chunks of 128³ at 31 to 33 GB/s in place of 26 to 28. The count of idle cores is up to 5 ms old, and
-/// such a read takes 20.
-pub(crate) struct Busy(());
-
-impl Busy {
-    pub(crate) fn new() -> Self {
-        BUSY.fetch_add(1, Ordering::Relaxed);
-        Self(())
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        BUSY.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// The helpers for a copy of `len` bytes, if it is long enough for them, and they have cores.
 fn helpers_for(len: usize) -> Option<Helpers> {
-    if is_split(len) && BUSY.load(Ordering::Relaxed) == 0 { helpers() } else { None }
+    if is_split(len) && !cores_are_taken() { helpers() } else { None }
 }
 
-/// Copies `from` to `to`, which has the same length. Calls `ready` on the calling thread, again and again until it is done, with how many
-/// bytes from the start are there.
+/// Copies `from` to `to`, which is as long. Calls `ready` on the calling thread, each time with the number of bytes from the start that have been copied.
 pub(crate) fn copy_in(from: &[u8], to: &mut [u8], mut ready: impl FnMut(usize)) {
     let (len, unit) = (from.len(), unit(from.len(), MIN_UNIT));
     let units = Units::of(from.chunks(unit).zip(to.chunks_mut(unit)));
@@ -219,8 +196,8 @@ pub(crate) fn copy_in(from: &[u8], to: &mut [u8], mut ready: impl FnMut(usize)) 
     );
 }
 
-/// Fills `to` from `from`, which is asked for ranges that have come in. The bytes come in pieces of `piece`; the calling thread waits for them with
-/// `wait`, one after another, as threads that wait at the same time hold each other up in the driver.
+/// Fills `to` with ranges of bytes that `from` returns. The bytes arrive in pieces of `piece` bytes, and a range is asked for when its pieces have arrived. The
+/// calling thread alone waits for the pieces with `wait`, one after another: in the driver, several threads that wait hold each other up.
 pub(crate) fn copy_out<'a, E>(
     to: &mut [u8],
     piece: usize,
@@ -288,7 +265,7 @@ pub(crate) fn join(values: &[u8], scalar: Scalar, to: &mut [u8]) {
     share(units.count, helpers_for(len), || (), work, || true);
 }
 
-/// Copies `from` to `to`, which has the same length.
+/// Copies `from` to `to`, which is as long.
 pub(crate) fn copy(from: &[u8], to: &mut [u8]) {
     copy_in(from, to, |_| {});
 }

@@ -45,7 +45,7 @@ macro_rules! pointer {
             }
         }
 
-        // Derived implementations would ask the same of `T`.
+        // Derived implementations would demand `Clone` and `Copy` of `T`, too.
         impl<T> Clone for $pointer<T> {
             fn clone(&self) -> Self {
                 *self
@@ -69,7 +69,7 @@ pointer!(ConstPointer);
 
 /// A type that C++ has as well.
 pub trait CudaType {
-    /// Its name in C++; that of its elements for an array.
+    /// Its name in C++; for an array, the name of its elements' type.
     fn name() -> String;
 
     /// What C++ writes behind a field's name: `[4][256]` for an array.

@@ -11,7 +11,7 @@ use quire_codec::{Layout, memory};
 
 use crate::card::Card;
 use crate::error::{Context as _, Error, Reason, Result, kernels_not_built, reason};
-use crate::launch::{FUNCTIONS, RestoreContext, driver_is_present, has_function};
+use crate::launch::{FUNCTIONS, ThreadGuard, driver_is_present, has_function, open_context};
 use crate::limits::check_layout;
 use crate::loaded::Loaded;
 use crate::memory::{PinnedMemory, device_of};
@@ -23,7 +23,7 @@ use crate::statistics::{CONTEXTS, SESSIONS};
 const MAX_DEVICES: usize = 64;
 /// Sessions of a device at once: enough to keep it busy, few enough to bound memory. Further callers wait.
 const MAX_SESSIONS: usize = 8;
-/// Stagings of a device at once: two for each session, of which one is gathered or scattered while the other's chunk is on the device.
+/// Stagings of a device at once: two for each session. The host fills or empties one while the other one's chunk is on the device.
 pub(crate) const MAX_STAGINGS: usize = 2 * MAX_SESSIONS;
 /// After an attempt to open a device that may succeed later (no memory), the next one is made no sooner.
 const RETRY: Duration = Duration::from_secs(10);
@@ -50,7 +50,7 @@ pub struct Device {
     pub(crate) rooms_for_pairs: RoomsForPairs,
 }
 
-/// Memory of the host for the values of chunks of pairs, kept from call to call: as many pieces as callers have had at once.
+/// Memory of the host for the values of chunks of pairs, kept from call to call: one piece for each caller that there was at a time.
 #[derive(Default)]
 pub(crate) struct RoomsForPairs(Mutex<Vec<Vec<u8>>>);
 
@@ -113,7 +113,7 @@ pub(crate) struct Pool<T> {
     most: usize,
 }
 
-/// What nobody uses, and how many there are in all.
+/// The things that are not lent, and the number of all things.
 pub(crate) struct Idle<T> {
     pub(crate) things: Vec<T>,
     pub(crate) made: usize,
@@ -161,7 +161,7 @@ pub fn device_in_steps(ordinal: usize, go_on: &dyn Fn() -> bool) -> Result<&'sta
             None => Ok(device),
         };
     }
-    // Noted before any lock is taken: a child that is forked meanwhile must not wait for one that nobody in it will release.
+    // Noted before any lock is taken: a child that is forked meanwhile must not wait for a lock that no thread of it will release.
     if first == 0 {
         PROCESS.store(std::process::id(), Ordering::Relaxed);
     }
@@ -254,7 +254,7 @@ pub fn device_of_address(address: u64) -> Option<usize> {
     if first_process().is_ok() && knows() { device_of(address) } else { None }
 }
 
-/// What a call says where the driver does not have what this crate calls.
+/// The error for a driver without a function that this crate calls.
 fn too_old(missing: &str) -> Error {
     Error::Unavailable(reason!("the NVIDIA driver is too old: it lacks {missing} (CUDA 12.2 has it)"))
 }
@@ -287,7 +287,7 @@ impl Device {
     fn open_with_driver(ordinal: usize, go_on: &dyn Fn() -> bool) -> Result<Self> {
         let step = || if go_on() { Ok(()) } else { Err(Error::Unavailable(Reason::from("the process ends"))) };
         step()?;
-        // Whatever goes wrong here stays wrong, but for a lack of memory.
+        // A failure here is lasting, except for a lack of memory.
         let lasting = |error| match error {
             Error::Failed(reason) => Error::Unavailable(reason),
             other => other,
@@ -301,8 +301,8 @@ impl Device {
         if let Some(missing) = FUNCTIONS.into_iter().find(|name| !has_function(name)) {
             return Err(too_old(missing));
         }
-        let _restore = RestoreContext::new();
-        let context = CudaContext::new(ordinal).context("opening a CUDA context").map_err(lasting)?;
+        let _thread = ThreadGuard::new();
+        let context = open_context(ordinal).context("opening a CUDA context").map_err(lasting)?;
         step()?;
         let (major, minor) = context.compute_capability().context("asking for the compute capability").map_err(lasting)?;
         let name = context.name().context("asking for the GPU's name").map_err(lasting)?;
@@ -369,7 +369,7 @@ pub(crate) struct Lease<T: Lent> {
     sound: bool,
     /// Whether the caller has waited for all that was started.
     ended: bool,
-    _restore: RestoreContext,
+    _thread: ThreadGuard,
 }
 
 impl Lease<Session> {
@@ -380,7 +380,7 @@ impl Lease<Session> {
 
 impl<T: Lent> Lease<T> {
     fn take(device: &'static Device) -> Result<Self> {
-        let mut lease = Self { device, lent: None, sound: true, ended: false, _restore: RestoreContext::new() };
+        let mut lease = Self { device, lent: None, sound: true, ended: false, _thread: ThreadGuard::new() };
         let pool = T::pool(device);
         let mut idle = pool.idle.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -405,7 +405,7 @@ impl<T: Lent> Lease<T> {
         self.lent.as_mut().unwrap()
     }
 
-    /// Takes note of failures: what is in an unknown state is not used again, and neither is a device whose driver failed.
+    /// Takes note of failures. After one, what is lent is in an unknown state and not used again, and neither is a device whose driver failed.
     pub(crate) fn check<R>(&mut self, result: Result<R>) -> Result<R> {
         match &result {
             Err(Error::Failed(reason)) => {
@@ -431,7 +431,7 @@ impl<T: Lent> Lease<T> {
 
 impl<T: Lent> Drop for Lease<T> {
     fn drop(&mut self) {
-        // Nobody but the next caller may use the memory, and only when the GPU has done with it.
+        // The next caller may use the memory only when the GPU has ended its work on it.
         let has_ended = |lent: &T| self.ended || lent.wait().is_ok();
         let lent = self.lent.take().filter(|lent| has_ended(lent) && self.sound && !std::thread::panicking());
         let pool = T::pool(self.device);

@@ -3,7 +3,9 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use cudarc::driver::sys::{self, CUcontext, CUevent_flags, CUgraphInstantiate_flags, CUstreamCaptureMode};
+use cudarc::driver::sys::{
+    self, CUcontext, CUevent_flags, CUgraphInstantiate_flags, CUresult, CUstreamCaptureMode, CUstreamCaptureStatus,
+};
 use cudarc::driver::{CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaStream, DeviceRepr, DriverError, result};
 use quire_codec::Scalar;
 
@@ -100,7 +102,7 @@ impl Kernels {
             .load_module(cudarc::nvrtc::Ptx::from_binary(fatbin))
             .context("loading the kernels (built for compute capability 8.0 and newer)")?;
         let function = |name: &str| module.load_function(name).context(format_args!("looking up the kernel {name}"));
-        // Kernels are named after what they depend on: the type itself, one of its size, or one whose codes are as wide.
+        // A kernel's name ends in the type that it depends on: the values' own, one of their size, or one whose codes are as wide.
         let of_type = |value: &str, size: &str, codes: &str| -> Result<TypeKernels> {
             let named = |name: &str, suffix: &str| function(&quire_codec::memory::text(format_args!("{name}_{suffix}"))?);
             let pair = |first: &str, second: &str, suffix: &str| -> Result<[CudaFunction; 2]> {
@@ -226,7 +228,7 @@ impl Graph {
     }
 }
 
-/// An event on a caller's stream, which is given as a number: what the stream was given before it is done when the event has come.
+/// An event on a caller's stream, which is given as a number. It comes when the work is done that the stream had before.
 pub(crate) struct CallersEvent(CudaEvent);
 
 impl CallersEvent {
@@ -234,6 +236,12 @@ impl CallersEvent {
     /// `Unsupported` for a stream that cannot be waited for: the caller's mistake, no fault of the device.
     pub(crate) fn record(context: &Arc<CudaContext>, stream: u64) -> Result<Self> {
         context.bind_to_thread().context("binding the CUDA context")?;
+        // An event of a captured stream would take our own streams into the capture when they wait for it.
+        // SAFETY: the caller of the crate vouches for the stream.
+        let status = unsafe { result::stream::is_capturing(stream as sys::CUstream) }.map_err(of_callers_stream)?;
+        if status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE {
+            return Err(of_callers_stream(DriverError(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)));
+        }
         let event = context.new_event(Some(CUevent_flags::CU_EVENT_DISABLE_TIMING)).context("making a CUDA event")?;
         // SAFETY: the caller of the crate vouches for the stream; the event is ours.
         unsafe { sys::cuEventRecord(event.cu_event(), stream as sys::CUstream) }.result().map_err(of_callers_stream)?;
@@ -259,21 +267,46 @@ fn of_callers_stream(error: DriverError) -> Error {
     ))
 }
 
-/// Gives the calling thread its CUDA context back: the host program may use another one.
-pub(crate) struct RestoreContext(Option<CUcontext>);
+/// Prepares the calling thread for calls of the driver, and gives it back as it was when this is dropped: the host program may use another CUDA context.
+///
+/// While any thread of the program captures a graph, the driver refuses allocations, waits and more to all threads, and the attempt ends the capture. Our
+/// streams are in no such capture, so that the driver need not refuse them: the thread's capture mode is relaxed meanwhile.
+pub(crate) struct ThreadGuard {
+    context: Option<CUcontext>,
+    capture_mode: Option<CUstreamCaptureMode>,
+}
 
-impl RestoreContext {
+impl ThreadGuard {
     /// Call it after the driver was initialised.
     pub(crate) fn new() -> Self {
-        Self(result::ctx::get_current().ok().flatten())
+        let context = result::ctx::get_current().ok().flatten();
+        Self { context, capture_mode: exchange_capture_mode(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED) }
     }
 }
 
-impl Drop for RestoreContext {
+impl Drop for ThreadGuard {
     fn drop(&mut self) {
+        if let Some(mode) = self.capture_mode {
+            exchange_capture_mode(mode);
+        }
         // SAFETY: the context was current before, or none was.
-        let _ = unsafe { result::ctx::set_current(self.0.unwrap_or(std::ptr::null_mut())) };
+        let _ = unsafe { result::ctx::set_current(self.context.unwrap_or(std::ptr::null_mut())) };
     }
+}
+
+/// Sets the calling thread's capture mode. Returns the mode before; `None` if the driver fails.
+fn exchange_capture_mode(mut mode: CUstreamCaptureMode) -> Option<CUstreamCaptureMode> {
+    // SAFETY: the driver reads a mode and writes another one.
+    unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) }.result().ok().map(|()| mode)
+}
+
+/// Opens a device's primary context.
+pub(crate) fn open_context(ordinal: usize) -> std::result::Result<Arc<CudaContext>, DriverError> {
+    let context = CudaContext::new(ordinal)?;
+    // With its tracking of events, cudarc would wait for all work of the host program in this context before it makes a second stream.
+    // SAFETY: the events are for slices of cudarc's, and this crate makes none.
+    unsafe { context.disable_event_tracking() };
+    Ok(context)
 }
 
 /// Whether the driver's library can be loaded.
@@ -311,7 +344,7 @@ pub(crate) fn is_shared_by_mps(device: sys::CUdevice) -> bool {
 }
 
 /// Functions of the driver that this crate calls and old drivers may not have.
-pub(crate) const FUNCTIONS: [&str; 12] = [
+pub(crate) const FUNCTIONS: [&str; 14] = [
     "cuDevicePrimaryCtxRetain",
     "cuCtxGetCurrent",
     "cuModuleLoadData",
@@ -324,6 +357,8 @@ pub(crate) const FUNCTIONS: [&str; 12] = [
     "cuPointerGetAttribute",
     "cuEventRecord",
     "cuStreamWaitEvent",
+    "cuStreamIsCapturing",
+    "cuThreadExchangeStreamCaptureMode",
 ];
 
 /// Whether the driver, which is present, has a function.

@@ -52,6 +52,7 @@ mod loaded;
 #[cfg(test)]
 mod low_memory;
 mod memory;
+mod parameters;
 mod plan;
 mod resident;
 mod ring;

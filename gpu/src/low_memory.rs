@@ -1,4 +1,4 @@
-//! Copies by several threads with each allocation of the process refused in turn: by the plugin's allocator, they arrive whole all the same.
+//! Copies by several threads, with each allocation of the process refused in turn. With the plugin's allocator, all bytes arrive.
 
 #[path = "../../codec/tests/common/processes.rs"]
 mod processes;

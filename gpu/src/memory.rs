@@ -68,14 +68,14 @@ impl Drop for DeviceMemory {
     }
 }
 
-/// Pinned host bytes, which the device reads and writes under the same address. All zero at first.
+/// Pinned bytes of the host, which have one address for the host and the device. All zero at first.
 pub(crate) struct PinnedMemory {
     context: Arc<CudaContext>,
     address: *mut u8,
     len: usize,
 }
 
-// SAFETY: the address is that of memory which this value owns; it is the same for all threads.
+// SAFETY: this value owns the memory, whose address does not depend on the thread.
 unsafe impl Send for PinnedMemory {}
 // SAFETY: shared access reads bytes alone.
 unsafe impl Sync for PinnedMemory {}
@@ -162,7 +162,7 @@ pub(crate) fn read_plain<T: Plain>(bytes: &[u8]) -> T {
 /// Structures of numbers without padding: every byte is defined, and any bytes are a value.
 ///
 /// # Safety
-/// As said.
+/// All fields are numbers, or arrays and structures of numbers, and there is no padding.
 pub(crate) unsafe trait Plain: Copy {}
 
 macro_rules! plain {

@@ -29,6 +29,6 @@ pub(crate) struct Memory {
     pub(crate) streams: Address,
     /// Pinned memory to which kernels write results.
     pub(crate) results: Address,
-    /// Pinned memory to which kernels write what they have found in chunks before these are compressed; null if nobody asks.
+    /// Pinned memory to which kernels write what they have found in chunks before these are compressed; null if the host does not read it.
     pub(crate) inspections: Address,
 }

@@ -42,7 +42,7 @@ pub use packed::PackedStreams;
 use crate::declare::Address;
 use crate::device::Device;
 use crate::error::{Error, Result, reason};
-use crate::launch::{CallersEvent, RestoreContext};
+use crate::launch::{CallersEvent, ThreadGuard};
 use crate::room::Room;
 
 /// Chunks of one layout whose values are in device memory.
@@ -52,7 +52,7 @@ pub struct Resident<'a> {
     pub axes: &'a ArrayAxes,
     /// Where each chunk is.
     pub parts: &'a [Part<'a>],
-    /// The caller's `CUstream` as a number: what it was given before is waited for. `None` if nothing has to be.
+    /// The caller's `CUstream` as a number: the batch waits for the work that it has. `None` for no wait.
     pub stream: Option<u64>,
 }
 
@@ -77,7 +77,7 @@ impl Resident<'_> {
 }
 
 impl Device {
-    /// Waits for what a caller's stream, a `CUstream` as a number, was given before.
+    /// Waits for the work that a caller's stream has, a `CUstream` as a number.
     ///
     /// # Errors
     /// `Unsupported` for a stream that cannot be waited for.
@@ -85,7 +85,7 @@ impl Device {
     /// # Safety
     /// The stream is one of the device's primary context.
     pub unsafe fn wait_for(&'static self, stream: u64) -> Result<()> {
-        let _restore = RestoreContext::new();
+        let _thread = ThreadGuard::new();
         CallersEvent::record(&self.loaded().context, stream)?.wait()
     }
 

@@ -22,7 +22,7 @@ const ROUND: usize = 16 << 20;
 const PIECES: usize = 8;
 /// Pieces are no shorter.
 const MIN_PIECE: usize = 256 << 10;
-/// Room before the first half, for what is sent in front of the bytes.
+/// Bytes before the first half, for the head that is sent in front of the bytes.
 const HEAD_ROOM: usize = 4096;
 
 /// Pinned memory, and the events that say when its pieces have arrived.
@@ -94,7 +94,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Waits for what the stream leaves at `from` and copies it to `to`.
+    /// Copies the bytes at `from` to `to` when the stream has done its work so far, and waits for that.
     pub(crate) fn receive(&mut self, stream: &CudaStream, from: Address, to: &mut [u8]) -> Result<()> {
         self.reserve(stream, to.len())?;
         let (round, piece) = cut(to.len());

@@ -1,4 +1,4 @@
-//! What one set of resident chunks takes: a stream, arrays of a job, and tables that the host sends. It stays from set to set.
+//! A room: CUDA streams, arrays of a job, and tables that the host sends, for one set of resident chunks at a time. It stays from set to set.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const TABLE_ALIGNMENT: usize = 256;
 /// See the module's text.
 pub(crate) struct Room {
     pub(crate) stream: Arc<CudaStream>,
-    /// A second stream, for what does not depend on the first one: see [`Room::beside`].
+    /// A second stream, for work that does not depend on the first one's: see [`Room::beside`].
     second: Arc<CudaStream>,
     /// Arrays of a job.
     pub(crate) arrays: DeviceMemory,
@@ -70,8 +70,8 @@ impl Room {
         self.stream.synchronize().context("waiting for the GPU")
     }
 
-    /// Starts `first`, and `second` in a stream of its own beside that. What is started in the room's stream later waits for both. Both may need what was started
-    /// in it before.
+    /// Calls `first`, which puts work into the room's stream, and `second`, which puts work into another one that runs beside it. Both works wait for all that
+    /// is in the room's stream already. What is put there later waits for both.
     pub(crate) fn beside(
         &mut self,
         first: impl FnOnce(&mut Self) -> Result<()>,
@@ -83,6 +83,14 @@ impl Room {
         let started = first(self).and_then(|()| second(self, &stream));
         self.stream.join(&stream).context(WHAT)?;
         started
+    }
+
+    /// Makes room for the arrays of a job of `len` bytes. Streams of the job before may still be on their way out of the arrays.
+    pub(crate) fn reserve_arrays(&mut self, len: usize) -> Result<()> {
+        if len > self.arrays.len() {
+            self.wait()?;
+        }
+        self.arrays.grow(len)
     }
 
     /// Makes room for tables of `len` bytes in all, `count` of them; those of the last set are gone. Nothing is under way.
@@ -132,7 +140,7 @@ impl Room {
     }
 }
 
-/// Entry `number` of what kernels have written from byte `base` on.
+/// Entry `number` of the array that kernels have written from byte `base` on.
 pub(crate) fn entry<T: Plain>(results: &PinnedMemory, base: usize, number: usize) -> T {
     let at = base + number * size_of::<T>();
     read_plain(results.bytes(at..at + size_of::<T>()))

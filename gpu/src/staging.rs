@@ -3,10 +3,10 @@
 use std::sync::PoisonError;
 
 use crate::chunk::ChunkRoom;
-use crate::copy::Busy;
+use crate::cores::CoresTaken;
 use crate::device::{Device, MAX_STAGINGS};
 use crate::error::Result;
-use crate::launch::RestoreContext;
+use crate::launch::ThreadGuard;
 use crate::memory::PinnedMemory;
 
 /// Pinned memory for a chunk. It goes back to its device when this is dropped.
@@ -14,7 +14,7 @@ pub struct Staging {
     device: &'static Device,
     memory: Option<PinnedMemory>,
     len: usize,
-    _busy: Busy,
+    _cores: CoresTaken,
 }
 
 impl Device {
@@ -34,8 +34,8 @@ impl Device {
                 }
             }
         };
-        let mut staging = Staging { device: self, memory: Some(memory), len, _busy: Busy::new() };
-        let _restore = RestoreContext::new();
+        let mut staging = Staging { device: self, memory: Some(memory), len, _cores: CoresTaken::new() };
+        let _thread = ThreadGuard::new();
         staging.memory().grow(len)?;
         Ok(Some(staging))
     }

@@ -8,7 +8,7 @@ use crate::job::{BOOKS_PADDED, CRC_TILE_ROWS, DECODE_TABLE_LEN, SYMBOL_FOURS, Ta
 
 /// CRC-32's polynomial, lowest power of x in the highest bit.
 const POLYNOMIAL: u32 = 0xedb8_8320;
-/// 1 in the same order of bits.
+/// The polynomial 1 in this order of bits.
 const ONE: u32 = 0x8000_0000;
 
 /// The tables' bytes, as `Tables` has them. They are 700 kB: no thread's stack is asked for them.

@@ -25,7 +25,7 @@ use crate::job::{
     DIFFERENCE_KIND, FIRST_ROUND, GROUP_TILES, INTERPOLATED_KIND, INTERPOLATION_KINDS, LAST_ROUND, MOST_TILES, ROUGH_ROUND,
     SMALL_TILE_VALUES, TILE_KINDS, TILE_THREADS, TileJob, TileKind, TilePasses, TileSums,
 };
-use crate::launch::launch;
+use crate::launch::{ThreadGuard, launch};
 use crate::loaded::Loaded;
 use crate::memory::{DeviceMemory, PinnedMemory, clear, read_plain, upload};
 use crate::plan::known;
@@ -222,6 +222,8 @@ impl TileMeter {
 
     /// Starts measuring the tiles of a chunk. Nothing is under way.
     pub(crate) fn start(&mut self, loaded: &Loaded, choice: &TileChoice, layout: &Layout, source: Source<'_>) -> Result<()> {
+        // This may be a thread that helps to copy.
+        let _thread = ThreadGuard::new();
         let kernel = known(&loaded.kernels.of_type(layout.scalar).linear)?.measure_tiles.clone();
         let copied = if let Source::Host(_) = source { values_of(choice) * layout.scalar.size() } else { 0 };
         self.reserve(copied)?;

@@ -114,7 +114,7 @@ impl Session {
                 Ok(()) | Err(Error::Refused) => return Err(case.failed("decompress")),
                 Err(error) => return Err(error),
             }
-            // Nobody will ask for a trial's layout again.
+            // No caller has a trial's layout.
             self.forget_recorded();
         }
         Ok(())

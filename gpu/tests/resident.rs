@@ -11,6 +11,7 @@ use std::sync::Mutex;
 use common::checks::{Promise, numbers};
 use common::sampling::sample;
 use common::{CONTENTS, Content, Random, chunk_of, layout};
+use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use cudarc::driver::{CudaContext, result};
 use machine::is_small;
 use quire_codec::{ByteOrder, CodingPolicy, Config, ErrorBound, Layout, Scalar, Workspace};
@@ -372,6 +373,61 @@ fn damaged_streams_are_refused() {
             }
         }
     }
+}
+
+/// A graph that the caller captures, in the thread that calls us: the capture goes on, and only its own stream is refused.
+#[test]
+fn captures_go_on_while_chunks_are_compressed() {
+    let Some(device) = gpu() else { return };
+    let layout = layout(Scalar::F32, ByteOrder::Little, &[20, 30, 40]);
+    let config = Config::absolute(1e-2).expect("a bound");
+    let chunk = chunk_of(Content::Smooth, &layout, 1);
+    let there = OnDevice::of(&chunk);
+    let axes = ArrayAxes::new(layout.shape.dims(), None, 4).expect("axes");
+    let parts = [axes.whole(there.address)];
+    let compress_behind =
+        |stream: Option<u64>| compress(device, &Resident { axes: &axes, parts: &parts, stream }, &layout, &config);
+    let context = CudaContext::new(0).expect("the primary context");
+    let stream = context.new_stream().expect("a stream");
+    stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).expect("a capture");
+    // No other test of this process has pinned memory from there.
+    let staging = device.staging(1 << 20).expect("the driver pins memory");
+    let captured = compress_behind(Some(stream.cu_stream() as u64));
+    let compressed = compress_behind(None).expect("the GPU compresses");
+    let ended = stream.end_capture(CUgraphInstantiate_flags(0));
+    assert!(staging.is_some());
+    assert!(matches!(captured, Err(Failure { fault: Fault::Gpu(quire_gpu::Error::Unsupported(_)), .. })), "{captured:?}");
+    assert!(compressed[0] == on_the_cpu(&chunk, &layout, &config));
+    assert!(ended.is_ok(), "the capture has ended before: {:?}", ended.err());
+    assert!(quire_gpu::device(0).is_ok(), "the GPU is used on");
+}
+
+/// A set's first launch set has fewer chunks than its next one, whose arrays take the place of the first one's streams.
+#[test]
+fn arrays_grow_within_a_set() {
+    let Some(device) = gpu() else { return };
+    // More values than all chunks of a set of the other tests have.
+    let layout = layout(Scalar::F32, ByteOrder::Little, if is_small() { &[64, 64, 128] } else { &[128, 128, 128] });
+    let config = Config { coding: CodingPolicy::Bitshuffle, ..Config::absolute(1e-2).expect("a bound") };
+    let mut chunks = vec![vec![0; layout.chunk_bytes() as usize]];
+    chunks.extend((1..3).map(|number| chunk_of(Content::Noise, &layout, number)));
+    compare(device, "arrays that grow", &chunks, &layout, &config);
+}
+
+/// A chunk of almost 4 GiB of single bytes: the numbers of its values take all 32 bits. The emulator would take minutes.
+#[test]
+fn the_longest_chunk_is_filled_and_scattered() {
+    let Some(device) = gpu().filter(|_| !is_small()) else { return };
+    let layout = layout(Scalar::U8, ByteOrder::Little, &[65_535, 65_537]);
+    assert_eq!(layout.chunk_bytes(), u64::from(u32::MAX));
+    // All rows of the caller's array are in one place.
+    let target = OnDevice::of(&[0; 65_537]);
+    let axes = ArrayAxes::new(layout.shape.dims(), Some(&[0, 1]), 1).expect("axes");
+    let parts = [axes.whole(target.address)];
+    let resident = Resident { axes: &axes, parts: &parts, stream: None };
+    // SAFETY: the test's own memory.
+    unsafe { device.decompress_resident(&[ResidentStream::Value([7; 8])], &resident, &layout) }.expect("the GPU fills it");
+    assert!(target.bytes().iter().all(|&value| value == 7));
 }
 
 #[test]

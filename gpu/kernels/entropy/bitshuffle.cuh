@@ -1,7 +1,8 @@
 // Bit planes (FORMAT.md §9.2): the fast coding of a plane. CPU: codec/src/entropy/bitshuffle.rs.
 //
-// Eight integers of a thread make a byte of each bit plane. A warp looks at a plane: its words are marked, their bytes counted; prefix sums
-// over the planes give every part its place in the block, which is put together in shared memory. Back, the same in the other order.
+// Forward, a thread transposes eight integers to a byte of each bit plane. A warp takes a bit plane and counts its words and bytes that are not 0. Prefix sums
+// over the bit planes give the offsets of all parts of the block, which is put together in shared memory. Backward, a warp takes a bit plane and restores its
+// words; then a thread transposes bytes to integers.
 #pragma once
 
 #include "../predict/lorenzo.cuh"
@@ -61,12 +62,12 @@ __device__ __forceinline__ u32 nibble_of(u32 word) {
   return (any >> 7 & 0x01010101) * 0x01020408 >> 24;
 }
 
-/// What is known of a plane: mode, words that are there, bytes.
+/// Mode of a bit plane, its words that are not 0 if it is sparse, and its bytes in the block.
 struct PlaneCounts {
   u32 mode, words, bytes;
 };
 
-/// Where the parts of a block are: sums over the planes of those that have flags, of words that are there, and of bytes.
+/// Sums over bit planes: of the sparse ones, of their words that are not 0, and of bytes. They are the offsets of a block's parts.
 struct PlaneSums {
   u32 sparse, words, bytes;
 
@@ -225,7 +226,7 @@ __device__ __forceinline__ void shuffle_plane(ShuffleShared<C>& shared, const En
     Book& book = job.planes[number].book[blockIdx.y];
     book.number = BIT_PLANES;
     book.block_segments_log = 0;
-  book.has_few_lanes = 0;
+    book.has_few_lanes = 0;
     book.coded_len = 0;
   }
   const u32 segments = ceil_div(elements, SEGMENT);
@@ -280,8 +281,8 @@ struct UnshuffleShared {
   u64 sums[MOST_PLANES<C> + 1];
 };
 
-/// Finds the parts of a block of `size` bytes that come before its bytes: modes, flags and how many words there are. For a warp; whether all
-/// is as FORMAT.md says so far.
+/// Reads modes and flags of a block of `size` bytes, and sums up sparse bit planes and their words. For a warp. False if these parts are not as FORMAT.md
+/// says.
 template <typename C>
 __device__ __forceinline__ bool find_planes(UnshuffleShared<C>& shared, const u8* stream, u32 size, u32 count, u32 most, u32 words) {
   bool good = count >= 1 && count <= most;
@@ -291,8 +292,8 @@ __device__ __forceinline__ bool find_planes(UnshuffleShared<C>& shared, const u8
   u32 sparse_before = 0;
   for (u32 base = 0; base < 4 * (flags_at - 1); base += WARP) {
     const u32 number = base + lane_id();
-    const bool stands = number < 4 * (flags_at - 1);
-    const u32 mode = stands ? stream[1 + number / 4] >> (2 * (number % 4)) & 3 : 0;
+    const bool has_mode = number < 4 * (flags_at - 1);
+    const u32 mode = has_mode ? stream[1 + number / 4] >> (2 * (number % 4)) & 3 : 0;
     good = good && mode <= PLANE_SPARSE && (number < count || mode == PLANE_EMPTY) && (number != count - 1 || mode != PLANE_EMPTY);
     const u32 sparse = __ballot_sync(ALL_LANES, mode == PLANE_SPARSE);
     const u32 at = flags_at + FLAG_BYTES * (sparse_before + __popc(sparse & lanes_below()));
@@ -352,7 +353,7 @@ __device__ bool read_planes(UnshuffleShared<C>& shared, const u8* stream, u32 si
   if (all.words % 2 && nibble(all.words) != 0) good = false;
   if (!__syncthreads_and(good)) return false;
   if (warp_id() == 0) {
-    // Once more, with the bytes that are known by now.
+    // Again, now with the numbers of bytes.
     sum_planes<MOST_PLANES<C>>(shared.sums, count, [&](u32 number) {
       return PlaneSums::pack(shared.modes[number] == PLANE_SPARSE, __popcll(shared.flags[number]), shared.bytes[number]);
     });
@@ -383,7 +384,7 @@ __device__ bool read_planes(UnshuffleShared<C>& shared, const u8* stream, u32 si
         good = good && (mode == PLANE_DENSE || nibble_of(words_of_lane[half]) == nibbles[half]);
       }
     }
-    // All lanes ask, whatever they have seen so far.
+    // All lanes call this, also those that have found a fault.
     const bool is_empty = !__any_sync(ALL_LANES, words_of_lane[0] | words_of_lane[1]);
     if (number == count - 1 && is_empty) good = false;
     shared.plane_words[number][lane_id()] = words_of_lane[0];
@@ -454,7 +455,7 @@ template <typename C>
 __device__ void unshuffle(const DecodeJob& job) {
   __shared__ UnshuffleShared<C> shared;
   DecodeState& state = job.states[blockIdx.y];
-  // Blocks of this launch set it too: its threads have to agree on what they have seen.
+  // Other blocks of this launch set `error` too: all threads of this one must see one answer.
   if (__syncthreads_or(state.error != 0)) return;
   bool good = true;
   for (u32 number = 0; number < PLANES; number++) {

@@ -48,8 +48,8 @@ __device__ __forceinline__ ReadDifference read_difference(const u32* coded, u32 
 /// Reads a book from the first words of `words`, of which `available` are there: lengths to `lengths`, in shared memory. Returns its bytes, or 0 if it is cut
 /// off or its padding is not 0. For a block of at least a warp of threads.
 ///
-/// A difference begins where the one before it ends. So every thread finds out, for some bits, where a difference that began there would end. With this known
-/// for 1, 2, 4 ... differences in a row, the beginnings of twice as many symbols are found in each round.
+/// A difference begins where the one before it ends. So each thread takes some bits and finds where a difference that began there would end. A round has the
+/// ends of 1, 2, 4 ... differences in a row, and doubles the number of symbols whose beginnings are known.
 __device__ u32 read_book(const u32* words, u64 available, u8* lengths) {
   static_assert(SYMBOLS <= 4 * WARP, "a lane sums four differences");
   __shared__ u32 coded[MAX_BOOK_WORDS + 1];

@@ -1,8 +1,9 @@
 // Stage 4 (FORMAT.md §8, §11): histogram -> codebook. CPU: codec/src/entropy/book_choice.rs, codebook.rs and dictionary.rs; for the block length,
 // codec/src/stream/plane.rs.
 //
-// Each plane of each chunk has one block of 128 threads. A thread takes a book for the costs of given books. Elsewhere it takes a symbol, or an item of
-// package-merge. Only integers, so that the choice is the CPU's. A custom book is built by package-merge where the entropy says that it may pay.
+// Each plane of each chunk has one block of 128 threads. To compute the costs of given books, a thread takes a book; in all other steps it takes a symbol, or
+// an item of package-merge. All arithmetic is on integers, so that the choice is the CPU's. Package-merge builds a custom book where the entropy says that it
+// may pay.
 #pragma once
 
 #include "../number/fixed_log2.cuh"
@@ -158,8 +159,8 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid
   u64 bits = key >> 8;
   u32 length = t < SYMBOLS ? job.tables->book_lengths[t / 4][number][t % 4] : 0;
 
-  // The encoder's other books, a user's dictionary and the history: each pays for its lengths too. One without a code for a symbol that
-  // occurs is left out.
+  // The encoder's other books, a user's dictionary and the history. The cost of each includes its code lengths. Books without a code for a symbol that occurs
+  // are left out.
   const u32 books = job.parameters[blockIdx.y].books;
   if (policy == POLICY_AUTO && books > 0) {
     key = ~0ull;

@@ -3,9 +3,9 @@
 //
 // A lane of a block is a lane of a warp, in both directions. Blocks of 8 lanes leave the other lanes of the warp idle: a plane of such blocks is short. A round
 // is one token of each lane. The encoder needs one ballot a round, which says which lanes have filled a word; each lane keeps the offsets of its next two
-// words. The decoder needs one look-up, one ballot and two popcounts a round: of all lanes that need a word, and of those before this one. It does two rounds
-// together. A lane's bit string is a chain of look-ups that no second warp can shorten. So as many blocks as possible are decoded at once, and symbols are
-// expanded elsewhere (tokens.cuh).
+// words. The decoder needs one look-up, one ballot and two popcounts a round: of the lanes that need a word, and of those among them before this one. It does
+// two rounds together. A lane's bit string is a chain of dependent look-ups, which no second warp can shorten. So the kernel decodes as many blocks as possible
+// at a time, and leaves the expansion of symbols to another one (tokens.cuh).
 #pragma once
 
 #include "../job.cuh"
@@ -16,8 +16,8 @@ static_assert(LANES == WARP && FEW_LANES < WARP, "a lane of a block is a lane of
 /// Rounds of the encoder whose symbols are read ahead.
 constexpr u32 AHEAD = 8;
 
-/// A code in the highest bits, and its length in the lowest five. So one funnel shift appends the code: this word is both what is shifted in and the number of
-/// bits to shift by, of which the instruction looks at the lowest five bits alone.
+/// A code in the highest bits, and its length in the lowest five. So one funnel shift appends the code: the word is both the bits to shift in and the shift
+/// count, as the instruction takes the count from the lowest five bits alone.
 __device__ __forceinline__ u32 aligned_code(u32 code) {
   const u32 length = code >> 16;
   return length > 0 ? code << (32 - length) | length : 0;
@@ -123,8 +123,8 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
   }
 }
 
-/// Encodes the blocks of all planes. Each block of threads is one warp, because a block of the stream is a long chain of instructions for one warp. So the
-/// warps should begin at once, on as many multiprocessors as there are.
+/// Encodes the blocks of all planes. A block of the stream is a long chain of dependent instructions for one warp. Each block of threads is one warp, so that
+/// the warps spread over all multiprocessors and begin at once.
 extern "C" __global__ void __launch_bounds__(WARP) encode_lanes(const __grid_constant__ EncodeJob job) {
   __shared__ u32 codes[SYMBOLS + 1];  // the last entry is for lanes without a token, and has no bits
   __shared__ u32 segment_ends[WARP];
@@ -190,7 +190,7 @@ struct LaneWords {
     ring.store(offset, offset + WORD_BYTES == end ? pair & 0xffff : pair);
     brought += BROUGHT_TOGETHER;
   }
-  /// Copies what the next ROUNDS_TOGETHER rounds can read from offset `next` on.
+  /// Copies the words that the next ROUNDS_TOGETHER rounds can read, from offset `next` on.
   __device__ __forceinline__ void bring(u32 next) {
     while (brought < next + BYTES_TOGETHER) {
       put(coming);

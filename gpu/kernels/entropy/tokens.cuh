@@ -9,8 +9,7 @@
 // (lanes.cuh, stream/plane.cuh). The kernel reads each code from memory once. When it is read again as another code's neighbour, it comes
 // from a cache. The kernel writes a byte a token and the extra bits.
 //
-// Backward, a block of threads takes a block of the stream, whose symbols lanes.cuh has found. At a time it takes as many tokens as its threads hold,
-// TOKENS_PER_THREAD each:
+// Backward, a block of threads takes a block of the stream, whose symbols lanes.cuh has decoded. It expands TOKENS_PER_THREAD tokens a thread at a time:
 //
 //   symbols ─> numbers of extra bits ─ prefix sum ─> extra bits ─> differences and their spans ─ prefix sum ─> offsets of the differences in the block
 //
@@ -277,7 +276,8 @@ struct TokenSymbols {
   u32 fours[TOKENS_PER_THREAD / 4];
 };
 
-/// The symbols of a block: those that the lanes gave, then always the symbol whose code is all zeros. It is what a lane gives when its words are used up.
+/// The symbols of a block: first those that the lanes gave, then the symbol whose code is all zeros, without end. A lane gives this symbol when its words are
+/// used up.
 struct BlockSymbols {
   const uint2* eights;
   u32 count;
@@ -297,7 +297,7 @@ struct ExpandShared {
   u32 entries[SYMBOLS];
   u32 scratch[2][T / WARP];
   bool good;
-  // The last field, so that the others have the same offsets whatever C is: `expand_plane_block` reads the memory of one type as that of another.
+  // The last field, so that the offsets of the others do not depend on C: `expand_plane_block` reads the memory of one type as that of another.
   union {
     C out[OUT_VALUES<C, T>];
     uint4 out_quads[OUT_VALUES<C, T> * sizeof(C) / 16];

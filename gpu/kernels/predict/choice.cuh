@@ -8,8 +8,8 @@
 // chunk have equal extents, so that neighbours and weights of a value are found once for all of them; `make_tile_tables` has done it. Positions of a value of
 // the group are next to each other in shared memory, and in a batch its codes in device memory.
 //
-// For one chunk everything is measured in one launch, as the time is that of the longest block; the block that is done last writes the counts to pinned memory,
-// and the host decides. For a batch of chunks the time is that of all instructions, so that only what the decision asks for is measured:
+// One chunk takes as long as its longest block, so that one launch measures everything. The block that is done last writes the counts to pinned memory, and
+// the host decides. A batch of chunks takes the time of all instructions, so that each launch measures only what the decision needs:
 //
 //   differences, nearest positions -> cubic and linear interpolation -> choose_by_tiles -> interpolation with rough axes, differences of interpolated tiles
 //       along the best set of axes -> choose_by_tiles -> interpolation of the kinds around the best one -> choose_by_tiles
@@ -20,7 +20,7 @@
 #include "tile_tables.cuh"
 #include "tile_values.cuh"
 
-/// What the block of a tile's differences keeps in shared memory.
+/// Shared memory of a block that measures the differences of tiles.
 struct DifferenceMemory {
   ResidualCounts counts[AXIS_SETS];
   u32 between_steps, out_of_reach;
@@ -207,7 +207,7 @@ __device__ __forceinline__ void measure_differences(const TileBlock& block, Diff
   if (block.is_interpolated && memory.out_of_reach > block.job.most_out_of_reach) atomicAdd(&sums.tiles_out_of_reach, 1);
 }
 
-/// What the block of a group of tiles of up to VALUES values keeps in shared memory.
+/// Shared memory of a block that interpolates a group of tiles of up to VALUES values.
 template <u32 VALUES>
 struct GroupMemory {
   GroupEntry entries[VALUES];
@@ -312,7 +312,7 @@ __device__ __forceinline__ void read_group(const TileBlock& block, u32 (&out_of_
   const Shape& shape = block.kind().shape;
   GroupEntry *const entries = block.entries(), *const codes = block.codes();
   u32 between_steps = 0, own_out_of_reach[GROUP_TILES] = {};
-  bool is_odd = false;  // a value is out of reach or has no code
+  bool is_special = false;  // a value is out of reach or has no code
 #pragma unroll 2
   for (u32 index = threadIdx.x; index < shape.elements; index += TILE_THREADS) {
     const u32 offset = offsets[index];
@@ -332,7 +332,7 @@ __device__ __forceinline__ void read_group(const TileBlock& block, u32 (&out_of_
       const bool is_far = value.has_code && fabs(value.scaled) >= ValueType<V>::STEPS_LIMIT;
       between_steps += tile < block.count && is_between;
       own_out_of_reach[tile] += is_far;
-      is_odd = is_odd || is_far || !value.has_code;
+      is_special = is_special || is_far || !value.has_code;
     }
     entries[index] = entry;
     codes[index] = code;
@@ -340,7 +340,7 @@ __device__ __forceinline__ void read_group(const TileBlock& block, u32 (&out_of_
   KindCounts& sums = block.sums();
   between_steps = __reduce_add_sync(ALL_LANES, between_steps);
   if (lane_id() == 0 && between_steps) atomicAdd(&sums.between_steps, between_steps);
-  if (!__syncthreads_or(is_odd)) return;
+  if (!__syncthreads_or(is_special)) return;
   if (threadIdx.x < GROUP_TILES) out_of_reach[threadIdx.x] = 0;
   __syncthreads();
 #pragma unroll
@@ -382,8 +382,8 @@ __device__ __forceinline__ bool load_entries(const TileBlock& block, Memory& mem
   return others & ENTRY_KINDS;
 }
 
-/// Interpolates a group of tiles, whose entries are in `memory`, and counts its residuals. `way`: the number of the kind of interpolation. All threads have
-/// met since the entries were written.
+/// Interpolates a group of tiles, whose entries are in `memory`, and counts its residuals. `way`: the number of the kind of interpolation. The caller has
+/// passed a barrier behind its writes of the entries.
 template <bool ALL_BETWEEN, typename Memory>
 __device__ __forceinline__ void measure_residuals(const TileBlock& block, Memory& memory, u32 way) {
   const TileKind& kind = block.kind();
@@ -420,7 +420,7 @@ __device__ __forceinline__ void measure_residuals(const TileBlock& block, Memory
   }
 }
 
-/// Counts the differences along one set of axes of a group of tiles of a batch, which have RANK axes. Of the same values as `count_differences`.
+/// Counts the differences along one set of axes of a group of tiles of a batch, which have RANK axes. They are of the values that `count_differences` takes.
 template <u32 RANK, typename Memory>
 __device__ __forceinline__ void count_differences_of_set(const TileBlock& block, Memory& memory, u32 set) {
   const TileKind& kind = block.kind();
@@ -496,7 +496,7 @@ __device__ __forceinline__ void measure_tiles(const TileJob& job) {
   }
   __syncthreads();
   if (threadIdx.x == 0) {
-    // Whoever is done last sees the counts of all.
+    // The block that is done last sees the counts of all blocks.
     __threadfence();
     is_last = atomicAdd(&job.sums->blocks_done, 1) + 1 == gridDim.x;
     __threadfence();
@@ -553,7 +553,7 @@ __device__ __forceinline__ void measure_kinds_of_batch(const TileJob& job, u32 r
   }
 }
 
-/// Decides, after a round, what is measured in the next one, or on the predictors. A warp a chunk.
+/// Decides after a round: on what the next one measures, or on the predictors. A warp takes a chunk.
 extern "C" __global__ void __launch_bounds__(WARP) choose_by_tiles(const __grid_constant__ TileJob job, u32 round) { decide(job, blockIdx.x, round); }
 
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, 6) measure_tiles_f32(const __grid_constant__ TileJob job) { measure_tiles<float>(job); }

@@ -21,7 +21,7 @@ __device__ __forceinline__ void weigh(const u32 (&counts)[WEIGHED_COUNTS], u64 (
   for (u32 i = 0; i < WEIGHED_COUNTS; i++) weighted[i] = u64(counts[i]) * logarithms[i];
 }
 
-/// Bits that say to which of two kinds each of some residuals belongs. Arguments: the weighted numbers of all residuals and of those of either kind.
+/// Bits that tell residuals of two kinds apart. Arguments: the weighted numbers of all residuals, of the first kind and of the second.
 __device__ __forceinline__ u64 split_bits(u64 all, u64 first, u64 second) { return all > first + second ? all - first - second : 0; }
 
 /// Estimate of the bits that `values` residuals with these counts take, and `outliers` values that need more, in fixed point.

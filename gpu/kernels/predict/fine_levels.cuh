@@ -11,7 +11,7 @@
 //
 // A thread takes a pair of values, at x = 2i and 2i + 1. The threads of a block take consecutive pairs, row after row, and tell each other their positions at
 // even x through shared memory. Where rows do not fit into a block of threads, it takes the pairs next to its own as well, up to even x, and writes nothing for
-// them. What all pairs of a row have in common is found once, for some rows at a time.
+// them. A `Row` has what its pairs have in common; ROWS_AT_ONCE of them are prepared at a time.
 //
 // A pass over single parity classes would read and write every other value of a row, which is half of each sector of memory, and find the place of each value
 // by itself: 256^3 values at 1e-2 took 563 us to encode and 433 to decode, in place of 383 and 297 (H100).
@@ -49,12 +49,12 @@ struct alignas(16) RowAxis {
 /// Which axes count for a value: a bit for each axis along which its row is odd, in ascending order; bit 3 for x; from bit 4 on, how many they are.
 struct CountedAxes {
   static constexpr u32 X = 3, COUNT = 4, BITS = 8;
-  u32 bits;  // those above BITS mean nothing
+  u32 bits;  // bits above the lowest BITS have no meaning
 
   __device__ __forceinline__ bool has(u32 axis) const { return bits >> axis & 1; }
   __device__ __forceinline__ u32 count() const { return bits >> COUNT & 7; }
 };
-/// The values of a row that differ in this: those at even x, those at odd x with a neighbour c along x, and one without.
+/// Numbers of the `CountedAxes` of a row: of the values at even x, of those at odd x with a neighbour c along x, and of the last value at odd x without one.
 constexpr u32 AT_EVEN = 0, AT_ODD = 1, AT_LAST_ODD = 2;
 
 /// What the pairs of a row have in common.
@@ -237,7 +237,7 @@ struct RowPass {
     Two<Code> output;
   };
 
-  /// Finds the position at even x, and what is known of the value at odd x. `offset`: number of the pair among those of the prepared rows.
+  /// Finds the position at even x, and the part of the prediction at odd x that does not need it. `offset`: number of the pair in the prepared rows.
   __device__ __forceinline__ void code_even(u32 offset, Pair& pair) const {
     const u32 row_number = rows_are_short ? u32((float(offset) + 0.5f) * reciprocal) : offset / pairs_in_row;
     const Row<SIZE>& row = memory.prepared[row_number];
@@ -295,7 +295,7 @@ struct RowPass {
     }
   }
 
-  /// The part of a block of threads: consecutive pairs, as many for each block.
+  /// Codes the pairs of this block of threads. All blocks take equal numbers of consecutive pairs.
   __device__ __forceinline__ void run() const {
     if (warp_id() == 0) make_sets();
     const bool is_power_of_2 = (pairs_in_row & (pairs_in_row - 1)) == 0;

@@ -131,7 +131,7 @@ __device__ __forceinline__ u32 weights_of_neighbours(bool has_a, bool has_c, boo
                  : weights_of(0, 16, 0, 0);
 }
 
-/// The axes that count for a value that is odd along the axes of a set, of which it has a neighbour c along those of `with_c`: rough axes only if it is odd
+/// The axes that count for a value that is odd along the axes of `set` and has a neighbour c along those of `with_c`: rough axes only if it is odd
 /// along no others, and axes without c only if there are no others.
 __device__ __forceinline__ u32 counted_axes(u32 set, u32 with_c, u32 kind) {
   const u32 smooth = set & ~kind, used = smooth ? smooth : set;

@@ -35,8 +35,8 @@ struct Coordinates {
   }
 };
 
-/// The difference at `index` along those of axes 1 to RANK - 1 that are in `axes`, or along every one. Where there is no step back, the integer itself is read
-/// instead and not subtracted, so that all loads can be in flight at once.
+/// The difference at `index` along those of axes 1 to RANK - 1 that are in `axes`, or along every one. A value that is the first along an axis is read in place
+/// of the neighbour that it lacks, and not subtracted: so all loads can be in flight at once.
 template <u32 RANK, bool EVERY, typename C, u32 ALL>
 __device__ __forceinline__ C slow_difference(const C* values, const Shape& shape, u32 index, const Coordinates<ALL>& coordinates, u32 axes) {
   if constexpr (RANK == 1) {

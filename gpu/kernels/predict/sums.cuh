@@ -3,7 +3,7 @@
 // A prefix sum along each axis in turn; the last one also turns codes into values:
 //
 //   rows        where they were decoded, if blocks hold whole rows; else in a kernel of their own
-//   columns     likewise; then each block leaves its last row, of which `join_columns` makes what the blocks behind it must add
+//   columns     likewise; then each block stores its last row, and `join_columns` sums these rows up for the blocks behind them
 //   other axes  one kernel an axis, in which neighbouring threads have neighbouring columns
 #pragma once
 
@@ -147,9 +147,8 @@ __device__ __forceinline__ void sum_fours(U (&value)[4], U carry) {
   for (u32 k = 0; k < 4; k++) value[k] += before;
 }
 
-/// Prefix sums along rows of differences in shared memory, of which there are whole rows, those behind the block's end among them. Rows are a power of
-/// two long. A lane takes four neighbours, so a warp takes PIECE values at a time: several rows, or a piece of one row, of which it then takes the next
-/// piece.
+/// Prefix sums along rows of differences in shared memory, which has room for whole rows behind the block's end. Rows are a power of two long. A lane takes
+/// four neighbours, so that a warp takes PIECE values at a time: several rows, or one row piece after piece.
 template <u32 WARPS_HERE, typename C>
 __device__ __forceinline__ void sum_rows(C* out, u32 length, u32 row) {
   typedef typename Unsigned<C>::Type U;
@@ -222,7 +221,8 @@ __device__ __forceinline__ C* edge_of(const DecodeJob& job, u32 index) {
   return job.columns_in_blocks == COLUMNS_JOINED ? static_cast<C*>(job.edges) + blockIdx.y * job.edge_stride + index * job.shape.extents[0] : nullptr;
 }
 
-/// Undoes in shared memory what can be undone within block `index` of the codes. For a block of THREADS_HERE threads, behind a barrier.
+/// Sums rows and columns of block `index` of the codes in shared memory, where the job does so within blocks. For a block of THREADS_HERE threads, behind a
+/// barrier.
 template <u32 THREADS_HERE, typename C>
 __device__ __forceinline__ void sum_block(const DecodeJob& job, const DecodePlaneState& codes, u32 index, C* out, u32 length) {
   const u32 row = job.shape.extents[0];
@@ -276,7 +276,7 @@ __device__ __forceinline__ void join_columns(const DecodeJob& job) {
 extern "C" __global__ void __launch_bounds__(THREADS) join_columns_f32(const __grid_constant__ DecodeJob job) { join_columns<i32>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) join_columns_f64(const __grid_constant__ DecodeJob job) { join_columns<i64>(job); }
 
-/// Adds nothing: columns need no other block.
+/// Adds nothing: for columns that need no carry of other blocks.
 template <typename C>
 struct NothingToJoin {
   __device__ __forceinline__ void at_column(u32, u32) {}

@@ -1,5 +1,5 @@
-// Stage 0 (FORMAT.md §11.3): what the tiles of all chunks of a layout have in common: where their values are, and the neighbours and weights of those that are
-// interpolated. CPU: codec/src/predict/choice/tile.rs, codec/src/predict/choice/tile_lanes.rs.
+// Stage 0 (FORMAT.md §11.3): tables for the tiles of all chunks of a layout: offsets of the values, and neighbours and weights of those that are interpolated.
+// CPU: codec/src/predict/choice/tile.rs, codec/src/predict/choice/tile_lanes.rs.
 #pragma once
 
 #include "interpolation.cuh"

@@ -4,7 +4,7 @@
 
 #include "../quantize/linear.cuh"
 
-/// Entries of a value of GROUP_TILES tiles: first how each is coded, then its position. Or its codes.
+/// One value of each of GROUP_TILES tiles: its entry (see ENTRY_KINDS), which its position replaces when it is interpolated, or its code.
 struct alignas(16) GroupEntry {
   i32 of[GROUP_TILES];
 };
@@ -47,7 +47,7 @@ struct TileValue {
   }
 };
 
-/// Where a block of threads is at work.
+/// The tiles that a block of threads takes.
 struct TileBlock {
   const TileJob& job;
   u32 chunk;
@@ -62,9 +62,9 @@ struct TileBlock {
     const u64 base = job.chunks ? job.chunks[chunk] : 0;
     return reinterpret_cast<const void*>(base + job.tiles[(is_interpolated ? 0 : INTERPOLATED_TILES) + first + number]);
   }
-  /// The entries of a group of a chunk, of a batch.
+  /// The entries of the block's group of tiles, in a batch.
   __device__ __forceinline__ GroupEntry* entries() const { return of_group(job.entries); }
-  /// Its codes.
+  /// The codes of the block's group of tiles, in a batch.
   __device__ __forceinline__ GroupEntry* codes() const { return of_group(job.codes); }
 
  private:

@@ -6,7 +6,7 @@
 
 #include "../predict/lorenzo.cuh"
 
-/// Index of the last valid value in `row_start .. segment`'s start, or NONE. For a whole block of threads.
+/// Index of the last valid value from `row_start` to the start of `segment`, or NONE. For a whole block of threads.
 __device__ u32 last_valid_before(const u32* last_valid, u32 segment, u32 row_start, u32* scratch) {
   const u32 lowest = row_start / SEGMENT;
   for (u32 above = segment; above > lowest;) {

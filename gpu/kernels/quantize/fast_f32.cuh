@@ -10,8 +10,8 @@ struct FastF32 {
 
   __device__ __forceinline__ void make(double bound, double step) {
     // On a lattice the step is not twice the bound.
-    const bool of_use = step == 2.0 * bound && step >= FAST_SMALLEST_STEP && step < 1.0 / FAST_SMALLEST_STEP;
-    inverse_step = of_use ? float(1.0 / step) : __uint_as_float(0x7fffffff);
+    const bool is_usable = step == 2.0 * bound && step >= FAST_SMALLEST_STEP && step < 1.0 / FAST_SMALLEST_STEP;
+    inverse_step = is_usable ? float(1.0 / step) : __uint_as_float(0x7fffffff);
   }
 
   /// True if the code is certain and keeps the bound.
@@ -21,8 +21,8 @@ struct FastF32 {
     const float miss = scaled - (sum - ROUND), rest = miss * float(SPACINGS_PER_STEP);
     const float off = fabsf(rest - ((rest + ROUND) - ROUND));
     code = i32(__float_as_uint(sum) - __float_as_uint(ROUND));
-    const bool may_stand = off < float(FAST_STANDING) && fabsf(rest) > 0.5f && fabsf(scaled) < float(FAST_OUT_OF_REACH);
-    return fabsf(miss) + fabsf(scaled) * float(FAST_DOUBT_SHARE) < 0.5f && !may_stand;
+    const bool may_be_on_position = off < float(FAST_POSITION_TOLERANCE) && fabsf(rest) > 0.5f && fabsf(scaled) < float(FAST_OUT_OF_REACH);
+    return fabsf(miss) + fabsf(scaled) * float(FAST_DOUBT_SHARE) < 0.5f && !may_be_on_position;
   }
 
   /// Residual and position of a value on the fine grid (FORMAT.md §5.2), where they are certain.
@@ -40,7 +40,7 @@ struct FastF32 {
     const float rest = (scaled - (steps - ROUND)) * float(SPACINGS_PER_STEP), rest_sum = rest + ROUND;
     const i32 nearest = code_of(steps) * i32(POSITIONS_PER_STEP) + code_of(rest_sum);
     // Only 0 is on position 0; other values are not, however close to 0 they are.
-    const bool may_be_on_another = fabsf(rest - (rest_sum - ROUND)) < float(FAST_STANDING) && nearest != led_to && (nearest != 0 || value == 0.0f);
+    const bool may_be_on_another = fabsf(rest - (rest_sum - ROUND)) < float(FAST_POSITION_TOLERANCE) && nearest != led_to && (nearest != 0 || value == 0.0f);
     if (!is_certain || may_be_on_another) return false;
     residual = found;
     position = led_to;

@@ -21,7 +21,7 @@ __device__ __forceinline__ typename ValueType<V>::Code nearest_multiple(typename
   }
 }
 
-/// Bits of the multiple that a code names, or of what the type has next to it.
+/// Bits of a code's multiple, or of the type's nearest value if the type does not have the multiple.
 template <typename V, bool SIGNED>
 __device__ __forceinline__ u64 multiple_of(typename ValueType<V>::Code code, u64 bound) {
   if constexpr (sizeof(V) <= 4) {

@@ -2,7 +2,7 @@
 //
 // CRC is linear: each thread takes four words, multiplies their remainder by x^(bits behind them) modulo the polynomial, and the results
 // are joined by exclusive or. Pieces are counted from the stream's end, so that one table of powers of x serves streams of every length.
-// On the way, a compressed stream also goes to the host's pinned memory.
+// `checksum_and_copy` also copies the stream to the host's pinned memory, as it reads all of it.
 #pragma once
 
 #include "plane.cuh"
@@ -13,7 +13,7 @@ constexpr u32 WORDS_PER_THREAD = TILE_WORDS / THREADS;
 /// CRC-32 of each byte, followed by 0 to 3 zero bytes.
 typedef u32 CrcBytes[4][256];
 
-/// A remainder moved on by 32 bits.
+/// A remainder times x^32.
 __device__ __forceinline__ u32 four_bytes_on(const CrcBytes& bytes, u32 remainder) {
   return bytes[3][remainder & 255] ^ bytes[2][remainder >> 8 & 255] ^ bytes[1][remainder >> 16 & 255] ^ bytes[0][remainder >> 24];
 }
@@ -41,13 +41,13 @@ __device__ __forceinline__ u32 multiply(const CrcBytes& bytes, u32 a, u32 b) {
   return u32(product >> 32) ^ four_bytes_on(bytes, u32(product));
 }
 
-/// x to the bits of `tiles` tiles.
+/// x^(bits of `tiles` tiles).
 __device__ __forceinline__ u32 power_of_tile(const Tables& tables, const CrcBytes& bytes, u32 tiles) {
   return tiles < 256 ? tables.crc_tile_low[tiles] : multiply(bytes, tables.crc_tile_low[tiles % 256], tables.crc_tile_high[tiles / 256]);
 }
 
 /// Joins the remainders of the words of a stream of `length` bytes into `checksum`, and copies the stream to `host` unless that is null. Block `number` of
-/// `blocks` takes every `blocks`-th tile. True for all threads of the block that is done last: they find the stream's checksum in `whole`.
+/// `blocks` takes every `blocks`-th tile. True for all threads of the block that is done last, which get the stream's checksum in `whole`.
 __device__ bool join_checksum(const Tables& tables, const u32* stream, u32 length, u32* host, u32* checksum, u32* tiles_done, u32 number, u32 blocks,
                               u32& whole) {
   __shared__ CrcBytes bytes;
@@ -60,7 +60,7 @@ __device__ bool join_checksum(const Tables& tables, const u32* stream, u32 lengt
   for (u32 i = t; i < 4 * 256; i += THREADS) bytes[i / 256][i % 256] = tables.crc_bytes[i / 256][i % 256];
   const u32 thread_power = tables.crc_thread[t];
   __syncthreads();
-  // From the farthest tile to the nearest: what has been joined moves on by one round of all blocks, and the next remainder is added.
+  // From the farthest tile to the nearest: the remainder so far is multiplied by x^(bits of one tile for each block), and the next one is added.
   const u32 round = power_of_tile(tables, bytes, busy);
   u32 joined = 0;
   for (u32 tiles_left = (tiles - 1 - number) / busy + 1; tiles_left-- > 0;) {
@@ -77,7 +77,7 @@ __device__ bool join_checksum(const Tables& tables, const u32* stream, u32 lengt
       remainder = four_bytes_on(bytes, remainder);
     }
     if (host) {
-      // Neighbouring threads write neighbouring words, or the bus carries a quarter of what it could.
+      // Neighbouring threads write neighbouring words. Otherwise the bus carries a quarter of the bytes a second.
       for (u32 k = 0; k < WORDS_PER_THREAD; k++) {
         const i32 word = start + i32(k * THREADS + t);
         if (word < 0) continue;

@@ -7,7 +7,7 @@
 
 #include "../job.cuh"
 
-/// Values that a thread has on their way at the same time.
+/// Values that a thread loads before it stores the first of them.
 constexpr u32 COPIES_PER_THREAD = 4;
 
 /// Copies boxes of values of one size.
@@ -16,13 +16,16 @@ __device__ __forceinline__ void copy_boxes(const BoxJob& job) {
   const CopiedBox& box = job.boxes[blockIdx.y];
   u32 elements = 1;
   for (u32 axis = 0; axis < job.axes; axis++) elements *= box.lens[axis];
-  for (u32 start = blockIdx.x * COPIES_PER_THREAD * THREADS + threadIdx.x; start < elements; start += gridDim.x * COPIES_PER_THREAD * THREADS) {
+  const u32 stride = gridDim.x * COPIES_PER_THREAD * THREADS;
+  u32 start = blockIdx.x * COPIES_PER_THREAD * THREADS + threadIdx.x;
+  // A box may have almost 2^32 values, so that sums of indices are not formed before they are known to be below that.
+  for (u32 left = elements - min(start, elements); left > 0; start += stride, left -= min(stride, left)) {
     T values[COPIES_PER_THREAD];
     T* targets[COPIES_PER_THREAD];
 #pragma unroll
     for (u32 k = 0; k < COPIES_PER_THREAD; k++) {
+      if (k * THREADS >= left) continue;
       u32 rest = start + k * THREADS;
-      if (rest >= elements) continue;
       i64 from = i64(box.from), to = i64(box.to);
       for (u32 axis = 0; axis < job.axes; axis++) {
         const u32 len = box.lens[axis], whole = rest / len, at = rest - whole * len;
@@ -35,7 +38,7 @@ __device__ __forceinline__ void copy_boxes(const BoxJob& job) {
     }
 #pragma unroll
     for (u32 k = 0; k < COPIES_PER_THREAD; k++) {
-      if (start + k * THREADS < elements) *targets[k] = values[k];
+      if (k * THREADS < left) *targets[k] = values[k];
     }
   }
 }

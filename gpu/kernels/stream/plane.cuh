@@ -99,7 +99,7 @@ __device__ __forceinline__ u32 list_word(const u32* codes, u32 count, u32 word) 
 /// Most warps that share a block.
 constexpr u32 MAX_SLICES = 16;
 
-/// Puts the stream of a chunk together.
+/// Writes the stream of a chunk: header, fixed part of the body, list of exceptions, planes.
 template <typename V>
 __device__ void assemble(const EncodeJob& job) {
   __shared__ PlaneExtent extents[PLANES];
@@ -259,7 +259,7 @@ struct PlaneIndex {
   const u32* words;
   u32 count, lane_width, extra_width;
 
-  /// Words of a block that is there.
+  /// The number of words of a block of the plane. `lanes`: how many of these are lane words.
   __device__ __forceinline__ u64 read(u32 block, u64& lanes) const {
     const u32 width = lane_width + extra_width;
     const u64 bit = u64(block) * width;
@@ -284,7 +284,7 @@ __device__ bool fill_table(const u8* lengths, u16* custom) {
   const u32 t = threadIdx.x;
   bool good = true;
   const u32 length = t < SYMBOLS ? lengths[t] : 0;
-  // Each thread finds its symbol's place among the canonical codes.
+  // Each thread finds its symbol's first index in the table: canonical codes are in the order of their lengths, then of their symbols.
   u32 begin = 0, kraft = 0;
 #pragma unroll 4
   for (u32 other = 0; other < SYMBOLS; other++) {

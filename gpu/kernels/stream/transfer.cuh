@@ -11,7 +11,7 @@ __device__ __forceinline__ void clear(void* memory, u32 words) {
   for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < words; i += gridDim.x * THREADS) static_cast<u32*>(memory)[i] = 0;
 }
 
-/// Begins to compress: fetches the dataset's codebooks and the parameters of one chunk, if they are not there.
+/// Begins to compress: copies the dataset's codebooks and the parameters of one chunk, if they are in pinned memory.
 extern "C" __global__ void __launch_bounds__(THREADS) begin(const __grid_constant__ EncodeJob job, u32 words) {
   if (job.host_parameters) {
     const u32* from = reinterpret_cast<const u32*>(job.host_parameters);
@@ -22,7 +22,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) begin(const __grid_constan
   clear(job.states, words);
 }
 
-/// Begins to decompress: fetches a stream with its parameters. What is behind its end, up to a multiple of 16 bytes, comes along.
+/// Begins to decompress: copies the parameters and the stream from pinned memory. It copies whole pieces of 16 bytes, the last of which may reach beyond the
+/// stream's end.
 extern "C" __global__ void __launch_bounds__(THREADS) fetch(const __grid_constant__ DecodeJob job, u32 words) {
   __shared__ u64 length;
   if (threadIdx.x == 0) length = sizeof(DecodeParameters) + reinterpret_cast<const DecodeParameters*>(job.host_input)->stream_len;

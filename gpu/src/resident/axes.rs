@@ -28,7 +28,7 @@ pub struct Part<'a> {
     pub(super) lens: [u32; BOX_AXES],
     /// Whether it is the whole chunk.
     pub(super) is_whole: bool,
-    /// All values of the chunk as they are where the array has none. `None`: they are fill values, or 0 without a fill value. Nobody asks if a chunk is written.
+    /// All values of the chunk, for where the array has none. `None`: these are fill values, or 0 without a fill value. Only compressing reads this.
     pub(super) under: Option<&'a [u8]>,
 }
 

@@ -10,9 +10,9 @@ use super::compress::{Compressing, Found};
 use crate::declare::Address;
 use crate::error::{Error, Result};
 use crate::job::{EncodeParameters, Inspection};
+use crate::parameters::encode_parameters;
 use crate::plan::{EncodePlan, Memory};
 use crate::room::{Room, entry};
-use crate::session::encode_parameters;
 use crate::tiles::ChunkBatch;
 
 /// Most bytes of device memory for choosing the predictors of the first sets of all rooms together.

@@ -27,9 +27,9 @@ use crate::error::{Error, Result};
 use crate::job::{CopiedBox, CopiedRun, DatasetBooks, EncodeParameters, EncodeResult, Inspection};
 use crate::launch::Kernels;
 use crate::memory::download;
+use crate::parameters::{constant_parameters, dataset_books, encode_parameters};
 use crate::plan::{EncodePlan, EncodeVariant, Key, Memory, Variant};
 use crate::room::{MAX_ROOMS, Room};
-use crate::session::{constant_parameters, dataset_books, encode_parameters};
 use crate::tiles::predictor_of;
 
 /// Most threads of a set that decide on chunks, with the host's values or without.
@@ -44,7 +44,7 @@ pub(super) struct Compressing<'a> {
     books: DatasetBooks,
     /// The choice that tiles in device memory decide, for chunks without a lattice.
     pub(super) choice: Option<TileChoice>,
-    /// Of the first chunks, what the device has found before the first set is begun; empty if sets find it themselves.
+    /// Inspections and predictors of the first chunks, made before the first set begins; empty if each set makes its own.
     pub(super) found: OnceLock<Vec<Found>>,
     /// Whether the layout is for the GPU at all.
     is_for_kernels: bool,
@@ -66,7 +66,7 @@ enum Decision {
 pub(super) enum Stream {
     #[default]
     NotMade,
-    /// In memory of the room's.
+    /// In the room's device memory.
     OnDevice {
         address: Address,
         length: u64,
@@ -143,7 +143,7 @@ impl<'a> Compressing<'a> {
     /// A plan in a room, whose results go to the room's, with the chunks at `addresses`.
     fn plan_in(&self, room: &mut Room, variant: EncodeVariant, addresses: &[Address]) -> Result<EncodePlan> {
         let chunks = addresses.len();
-        room.arrays.grow(self.plan(chunks, variant, &Memory::default()).len)?;
+        room.reserve_arrays(self.plan(chunks, variant, &Memory::default()).len)?;
         let values = room.send_table(addresses)?;
         let memory = Memory {
             arrays: room.arrays.address(),
@@ -356,7 +356,7 @@ impl<'a> Compressing<'a> {
                 memory::resize(&mut stream, compressed.len())?;
                 compressed.copy_to(&mut stream)?;
             }
-            // Layouts that are not for the GPU, and what the codec says as well.
+            // Layouts that are not for the GPU, and errors that the codec finds as well.
             Err(Error::Unsupported(_)) => workspace.compress(chunk, self.layout, self.config, &mut stream)?,
             Err(error) => return Err(error.into()),
         }
@@ -394,7 +394,7 @@ impl<'a> Compressing<'a> {
         Ok(done)
     }
 
-    /// Compresses chunks of one variant. Length and address of each stream, which are there until the room's next job.
+    /// Compresses chunks of one variant. Returns length and address of each stream. The room's next job overwrites the streams.
     fn compress_group(
         &self,
         room: &mut Room,
@@ -428,7 +428,7 @@ const VARIANTS: usize = 8;
 /// Bytes of the table of a fill value.
 const FILL_LEN: usize = size_of::<u64>();
 
-/// Threads for decisions on `count` chunks of a set, of which there is one in each room.
+/// Threads for decisions on `count` chunks of a set. Each room has a set at a time.
 fn threads_for(count: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     (cores / MAX_ROOMS).clamp(1, MAX_LOOKING).min(count.max(1))

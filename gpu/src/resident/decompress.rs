@@ -22,9 +22,9 @@ use crate::error::{Error, Result};
 use crate::job::{CopiedBox, CopiedRun, DECODE_OK, DecodeParameters, DecodeState};
 use crate::launch::Kernels;
 use crate::memory::{bytes_of, upload};
+use crate::parameters::decode_parameters_of;
 use crate::plan::{DecodePlan, DecodeVariant, Key, Memory, Variant};
 use crate::room::Room;
-use crate::session::decode_parameters_of;
 
 /// Most bytes of a stream's header and of a body's fixed part, with room to spare.
 const FIXED: usize = 128;
@@ -265,7 +265,7 @@ impl<'a> Decompressing<'a> {
         Ok(values)
     }
 
-    /// Sends what comes from the host, in one piece. Returns the address of each chunk's part.
+    /// Sends the parameters, streams and values that the host has, in one piece. Returns the address of each chunk's part.
     fn stage(&self, room: &mut Room, sources: &[Source<'_>]) -> Result<Vec<Address>> {
         let staged_len = |source: &Source<'_>| -> usize {
             match source {

@@ -62,7 +62,7 @@ impl Device {
 
 /// Where streams go.
 enum To<'a, 'p> {
-    /// To whoever takes them on the host.
+    /// To the caller's function on the host.
     Host(&'a (dyn Fn(usize, &[u8]) -> quire_codec::Result<()> + Sync)),
     Device(&'a PackedStreams<'p>),
 }

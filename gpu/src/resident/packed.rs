@@ -72,7 +72,7 @@ impl<'a> PackedStreams<'a> {
         (self.target != 0 && end <= self.capacity).then(|| self.target + begin)
     }
 
-    /// Lets nobody wait for places any more.
+    /// Ends all waits for places.
     pub(super) fn break_off(&self) {
         self.lock().is_broken_off = true;
         self.placed.notify_all();

@@ -8,17 +8,18 @@ use std::thread::{Builder, scope};
 use super::{Failure, Fault};
 use crate::device::{Device, Lease};
 use crate::error::Error;
-use crate::launch::{CallersEvent, RestoreContext};
+use crate::launch::{CallersEvent, ThreadGuard};
 use crate::room::{MAX_ROOMS, Room};
 
 /// Bytes of device memory that the arrays of a set's job take, unless one chunk takes more. Half of it made 512 chunks of 64^3 f32 take 17 % longer on an H100.
 pub(super) const SET_MEMORY: usize = 1536 << 20;
-/// Most chunks of a set: those of the first set of each room are a dimension of launch grids.
+/// Most chunks of a set. One launch takes the first sets of all rooms, and their chunks are a dimension of its grid, of up to 65535 blocks.
 const MAX_CHUNKS: usize = 65_535 / MAX_ROOMS;
-/// Sets are not cut smaller than this for the sake of more of them: kernels need enough values to be fast.
+/// Least bytes of a set that is cut smaller only to have more sets: kernels need enough values to be fast.
 const MIN_SET_BYTES: u64 = 32 << 20;
 
-/// Most chunks of a set whose job takes `job_len` bytes a chunk. `count` chunks of `chunk_len` bytes go to so many sets that all rooms have work.
+/// Most chunks of a set whose job takes `job_len` bytes a chunk. `count` chunks of `chunk_len` bytes are cut into a multiple of MAX_ROOMS sets where these are
+/// long enough, so that all rooms have work.
 pub(super) fn set_len(count: usize, chunk_len: u64, job_len: usize) -> usize {
     let fitting = (SET_MEMORY / job_len.max(1)).clamp(1, MAX_CHUNKS);
     let worthwhile = MIN_SET_BYTES.div_ceil(chunk_len.max(1)) as usize;
@@ -28,7 +29,7 @@ pub(super) fn set_len(count: usize, chunk_len: u64, job_len: usize) -> usize {
 
 /// Compressing or decompressing, a set of chunks at a time.
 pub(super) trait Work: Sync {
-    /// Starts what is done for the first sets of all rooms together, which have `chunks` chunks. Whether that is anything.
+    /// Starts the work that is done once for the first sets of all rooms, which have `chunks` chunks. Returns whether there is any.
     ///
     /// # Errors
     /// The reason; then nothing is done.
@@ -103,7 +104,7 @@ pub(super) fn in_sets(
     if count == 0 {
         return Ok(());
     }
-    let _restore = RestoreContext::new();
+    let _thread = ThreadGuard::new();
     // The event is recorded by the caller's own thread, which a per-thread stream belongs to.
     let before = stream.map(|stream| CallersEvent::record(&device.loaded().context, stream)).transpose()?;
     let sets = count.div_ceil(set_len);
@@ -132,7 +133,7 @@ pub(super) fn in_sets(
             return note(0, error.into());
         }
         let fail = |room: &mut Lease<Room>, set: usize, failure: Failure| {
-            // What the GPU has been given is waited for, and what is in an unknown state is not lent again.
+            // The GPU ends its work first. A room in an unknown state is not lent again.
             let _ = room.lent().wait();
             if let Fault::Gpu(error) = &failure.fault {
                 let _ = room.check::<()>(Err(error.clone()));
@@ -176,7 +177,7 @@ pub(super) fn in_sets(
     failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), |(_, failure)| Err(failure))
 }
 
-/// Calls its function where a panic drops it: others may wait for what the thread was to do.
+/// Calls its function if a panic drops it: other threads may wait for the work that this one leaves undone.
 struct OnPanic<F: Fn()>(F);
 
 impl<F: Fn()> Drop for OnPanic<F> {
