@@ -151,7 +151,7 @@ def draw_whole_arrays(table: Path, target: Path) -> None:
         axis.margins(x=0.08)
         axis.set_title(direction)
         axis.grid(axis="y", alpha=0.3)
-    axes[0].set_ylabel("GB/s of 512 MiB of f32")
+    axes[0].set_ylabel("GB/s of f32")
     figure.legend(*axes[1].get_legend_handles_labels(), loc="outside right center")
     figure.savefig(target, dpi=90)
 
