@@ -1,4 +1,4 @@
-"""Draws two pictures: a field before compression, after decompression and its error; and the ratios of compare.txt.
+"""Draws three pictures: a field before compression, after decompression and its error; the ratios of compare.txt; the speeds of whole_arrays.txt.
 
 Run by picture.sh.
 """
@@ -6,7 +6,9 @@ Run by picture.sh.
 from __future__ import annotations
 
 import argparse
+import re
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import h5py
@@ -21,6 +23,18 @@ import quire_options
 
 FIELD, TITLE, UNIT = "turbulence_resolved", "turbulent velocity, resolved", "m/s"
 SHARES = (1e-1, 1e-2, 1e-3)
+# Rows of whole_arrays.txt, to the first name of which the direction belongs.
+WAYS = {
+    "h5z_quire.{}": ("h5z_quire, all cores", "#d62728", "D"),
+    "h5py's own path": ("h5py, Quire", "#ff9896", "o"),
+    "no filter": ("h5py, no filter", "#7f7f7f", "_"),
+    "the streams alone, H5D{}_chunk": ("HDF5's part alone", "#000000", "_"),
+    "h5py, SZ3": ("h5py, SZ3", "#1f77b4", "o"),
+    "h5py, ZFP": ("h5py, ZFP", "#2ca02c", "o"),
+    "h5py, Blosc2": ("h5py, Blosc2", "#8c564b", "o"),
+    "b2h5py, Blosc2, a new array": ("b2h5py, Blosc2", "#8c564b", "D"),
+    "h5py, gzip": ("h5py, gzip", "#9467bd", "o"),
+}
 CODECS = {"Quire": "#d62728", "SZ3": "#1f77b4", "ZFP": "#2ca02c"}
 
 
@@ -92,6 +106,56 @@ def draw_ratios(table: Path, target: Path) -> None:
     figure.savefig(target, dpi=90)
 
 
+@dataclass
+class Run:
+    """A run of whole_arrays.py: what it measured, and for each direction and way the median, the least and the most GB/s."""
+
+    title: str
+    speeds: "dict[str, dict[str, tuple[float, float, float]]]" = field(default_factory=dict)
+
+
+def runs_of(table: Path) -> "list[Run]":
+    found: "list[Run]" = []
+    direction, threads, backend, bound = "", "", "", ""
+    for line in table.read_text().splitlines():
+        if rel := re.search(r"^command: .*?(?:--rel (\S+)|$)", line):
+            bound = rel[1] or "1e-3"
+        elif machine := re.search(r"^machine: .*, (\d+) threads, (\w+):", line):
+            threads, backend = machine[1], {"cuda": "GPU", "cpu": "CPU"}[machine[2]]
+        elif chunks := re.search(r"^array: .* chunks (\d+)x", line):
+            found.append(Run(f"{chunks[1]}³\n{bound}\n{backend}\n{threads} threads"))
+        elif head := re.search(r"^(write|read), GB/s ", line):
+            direction = head[1]
+            found[-1].speeds[direction] = {}
+        elif not line:
+            direction = ""
+        elif direction and (row := re.search(r"^(\S.*?)  +([\d.]+) +([\d.]+)- *([\d.]+) ", line)):
+            found[-1].speeds[direction][row[1]] = (float(row[2]), float(row[3]), float(row[4]))
+    return found
+
+
+def draw_whole_arrays(table: Path, target: Path) -> None:
+    runs = runs_of(table)
+    figure, axes = plt.subplots(1, 2, figsize=(13, 4.6), sharey=True, layout="constrained")
+    for axis, direction in zip(axes, ("write", "read")):
+        for way, (label, color, marker) in WAYS.items():
+            named = way.format(direction)
+            shown = [(at, run.speeds[direction][named]) for at, run in enumerate(runs) if named in run.speeds[direction]]
+            if not shown:
+                continue
+            medians = [median for _, (median, _, _) in shown]
+            spread = [[median - least for _, (median, least, _) in shown], [most - median for _, (median, _, most) in shown]]
+            axis.errorbar([at for at, _ in shown], medians, spread, color=color, marker=marker, ms=12 if marker == "_" else 6, ls="", lw=1, label=label)
+        axis.set_yscale("log")
+        axis.set_xticks(range(len(runs)), [run.title for run in runs], fontsize=8)
+        axis.margins(x=0.08)
+        axis.set_title(direction)
+        axis.grid(axis="y", alpha=0.3)
+    axes[0].set_ylabel("GB/s of f32")
+    figure.legend(*axes[1].get_legend_handles_labels(), loc="outside right center")
+    figure.savefig(target, dpi=90)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
@@ -99,6 +163,7 @@ def main() -> None:
     arguments = parser.parse_args()
     draw_bound(arguments.data, arguments.results / "bound.png")
     draw_ratios(arguments.results / "compare.txt", arguments.results / "ratios.png")
+    draw_whole_arrays(arguments.results / "whole_arrays.txt", arguments.results / "whole_arrays.png")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Draws the README's pictures: a field at a bound, and the ratios of the filter, SZ3 and ZFP from the results of compare.sh. Run compare.sh once before: it
-# makes the environment and the arrays.
+# Draws pictures: a field at a bound, the ratios of the filter, SZ3 and ZFP from the results of compare.sh, and the speeds of whole_arrays.txt. Run compare.sh
+# once before: it makes the environment and the arrays.
 #
-#     h5-samples/picture.sh [FOLDER]     bound.png and ratios.png go to FOLDER, h5-samples/results by default
+#     h5-samples/picture.sh [FOLDER]     bound.png, ratios.png and whole_arrays.png go to FOLDER, h5-samples/results by default
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 source "$here/setup.sh"

@@ -2,12 +2,16 @@
 
     target/release/generate data --size large
     python h5-samples/whole_arrays.py data/turbulence_resolved.npy [--rel 1e-3] [--chunk 64] [--repeat N] [--rounds 9] [--threads N] [--folder DIR] [--cuda]
+        [--others]
 
 The bound is checked first, on every value in f64, and every chunk's bytes are compared with those of h5py's own path. Then the ways take turns, so that what
 else the machine does hits all of them alike. Printed are the median and the spread, the smallest and the largest, of GB/s of uncompressed values. Files are
-opened and closed within the time; reading comes from the page cache, into an array that is there already (out=) but where a new one is named: the system
+created or opened, and closed, within the time. All files are new: before the clock of a write starts, the file of the round before is removed, as to truncate
+it takes HDF5 some milliseconds. Reading comes from the page cache, into an array that is there already (out=) but where a new one is named: the system
 zeroes its pages first. Before that come the floors of this machine: what its threads need to copy the array once, and to write new pages. With --cuda the array
-is in a GPU's memory, too, and goes from and to there without a detour. Needs the package h5z_quire, and CuPy for --cuda.
+is in a GPU's memory, too, and goes from and to there without a detour. With --others, h5py writes and reads the array through the filters of SZ3, ZFP, Blosc2
+and gzip as well, a sixteenth of it, as they are slow. Ways through HDF5's filter pipeline take part in three rounds at most. Needs the package h5z_quire,
+CuPy for --cuda, and hdf5plugin and b2h5py for --others.
 """
 
 from __future__ import annotations
@@ -19,9 +23,12 @@ import shlex
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
-from typing import Callable
+from typing import Any
 
 import h5py
 import h5z_quire
@@ -30,23 +37,41 @@ from h5z_quire import Quire
 
 from measured import measured
 
-Way = Callable[[], object]
+OWN_PATH = "h5py's own path"
+OTHERS = ("SZ3", "ZFP", "Blosc2", "gzip")
+# The part of the array that other filters get: gzip writes 0.05 GB/s.
+OTHERS_SHARE = 16
+# Rounds in which slow ways take part, those through HDF5's filter pipeline.
+SLOW_ROUNDS = 3
+
+
+@dataclass
+class Way:
+    """A way into a file or back. What is timed, the bytes of its values, the file that it makes, and the number of rounds if not all."""
+
+    run: Callable[[], object]
+    nbytes: int
+    file: Path | None = None
+    rounds: int | None = None
 
 
 def main() -> None:
     arguments = parse()
-    values = np.concatenate([np.load(arguments.field)] * arguments.repeat)
-    finite = values[np.isfinite(values)].astype(np.float64)
+    field = np.load(arguments.field)
+    finite = field[np.isfinite(field)].astype(np.float64)
     bound = arguments.rel * float(finite.max() - finite.min())
+    values = np.concatenate([field] * arguments.repeat)
     chunk = tuple(min(arguments.chunk, extent) for extent in values.shape)
     bench = Bench(values, bound, chunk, arguments.threads, arguments.folder, arguments.cuda)
+    others = Others(bench) if arguments.others else None
     print_head(arguments, values, bound, chunk)
     try:
         bench.check()
+        if others:
+            others.check()
         print_floors(values, bench.out, usable_threads(arguments))
-        writes, reads = bench.ways()
-        for direction, ways in (("write", writes), ("read", reads)):
-            measure(direction, ways, values.nbytes, arguments.rounds)
+        for direction, ways, more in zip(("write", "read"), bench.ways(), others.ways() if others else ({}, {})):
+            measure(direction, ways | more, arguments.rounds)
     finally:
         bench.clean()
 
@@ -61,6 +86,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--folder", type=Path, default=Path("/dev/shm"))
     parser.add_argument("--cuda", action="store_true", help="also from and to an array of CuPy")
+    parser.add_argument("--others", action="store_true", help="also the filters of SZ3, ZFP, Blosc2 and gzip")
     return parser.parse_args()
 
 
@@ -70,6 +96,10 @@ def print_head(arguments: argparse.Namespace, values: np.ndarray, bound: float, 
     print(f"command: python {shlex.join(sys.argv)}")
     print(f"machine: {processor()}, {usable_threads(arguments)} threads, {info.backend}: {info.why}; {platform.system()} {platform.release()}")
     print(f"h5py {h5py.__version__} on HDF5 {h5py.version.hdf5_version}, h5z-quire {info.version}")
+    if arguments.others:
+        import hdf5plugin
+
+        print(f"hdf5plugin {hdf5plugin.version}, b2h5py {version('b2h5py')}: 1/{OTHERS_SHARE} of the array")
     print(f"array: {arguments.field.stem}, {'x'.join(map(str, values.shape))} {values.dtype}, chunks {'x'.join(map(str, chunk))}, abs={bound:.6g}\n")
 
 
@@ -99,7 +129,7 @@ class Bench:
         return self.folder / f"whole_arrays_{os.getpid()}_{name}.h5"
 
     def clean(self) -> None:
-        for name in ("plain", "h5py", "ours", "streams", "cuda"):
+        for name in ("plain", "h5py", "ours", "streams", "cuda", *OTHERS):
             self.path(name).unlink(missing_ok=True)
 
     def create(self, file: h5py.File, filtered: bool = True) -> h5py.Dataset:
@@ -170,22 +200,81 @@ class Bench:
                 file["t"].id.read_direct_chunk(offset)
 
     def ways(self) -> tuple[dict[str, Way], dict[str, Way]]:
-        writes: dict[str, Way] = {
-            "no filter": lambda: self.write_h5py("plain", False),
-            "h5py's own path": lambda: self.write_h5py("h5py", True),
-            "h5z_quire.write": self.write_ours,
-            **({"CUDA array -> file, h5z_quire.write": self.write_cuda} if self.cuda else {}),
-            "the streams alone, H5Dwrite_chunk": self.write_streams,
+        def write(run: Callable[[], object], name: str, rounds: int | None = None) -> Way:
+            return Way(run, self.values.nbytes, self.path(name), rounds)
+
+        def read(run: Callable[[], object], rounds: int | None = None) -> Way:
+            return Way(run, self.values.nbytes, rounds=rounds)
+
+        writes = {
+            "no filter": write(lambda: self.write_h5py("plain", False), "plain", SLOW_ROUNDS),
+            OWN_PATH: write(lambda: self.write_h5py("h5py", True), "h5py", SLOW_ROUNDS),
+            "h5z_quire.write": write(self.write_ours, "ours"),
+            **({"CUDA array -> file, h5z_quire.write": write(self.write_cuda, "cuda")} if self.cuda else {}),
+            "the streams alone, H5Dwrite_chunk": write(self.write_streams, "streams"),
         }
-        reads: dict[str, Way] = {
-            "no filter": lambda: self.read_h5py("plain"),
-            "h5py's own path": lambda: self.read_h5py("h5py"),
-            "h5z_quire.read": self.read_ours,
-            "h5z_quire.read, a new array": self.read_new,
-            **({"file -> CUDA array, h5z_quire.read": self.read_cuda} if self.cuda else {}),
-            "the streams alone, H5Dread_chunk": self.read_streams,
+        reads = {
+            "no filter": read(lambda: self.read_h5py("plain"), SLOW_ROUNDS),
+            OWN_PATH: read(lambda: self.read_h5py("h5py"), SLOW_ROUNDS),
+            "h5z_quire.read": read(self.read_ours),
+            "h5z_quire.read, a new array": read(self.read_new),
+            **({"file -> CUDA array, h5z_quire.read": read(self.read_cuda)} if self.cuda else {}),
+            "the streams alone, H5Dread_chunk": read(self.read_streams),
         }
         return writes, reads
+
+
+class Others:
+    """Other filters, by h5py's own path; Blosc2's chunks are read by b2h5py, too, past HDF5's filter pipeline."""
+
+    def __init__(self, bench: Bench) -> None:
+        import b2h5py
+        import hdf5plugin
+
+        self.bench, self.b2h5py = bench, b2h5py
+        self.values = bench.values[: max(len(bench.values) // OTHERS_SHARE, bench.chunk[0])]
+        self.out = np.empty_like(self.values)
+        options = (
+            hdf5plugin.SZ3(absolute=bench.bound),
+            hdf5plugin.Zfp(accuracy=bench.bound),
+            hdf5plugin.Blosc2(cname="zstd", clevel=5, filters=hdf5plugin.Blosc2.BITSHUFFLE),
+            {"compression": "gzip", "shuffle": True},
+        )
+        self.options: dict[str, Any] = dict(zip(OTHERS, options))
+
+    def check(self) -> None:
+        """Prints each one's ratio and largest error. A lossless one has none."""
+        for name in OTHERS:
+            self.write(name)
+            self.read(name)
+            if name in ("Blosc2", "gzip"):
+                assert np.array_equal(self.out.view("u1"), self.values.view("u1")), f"{name} has changed values"
+            worst = max(np.abs(mine.astype("f8") - theirs.astype("f8")).max() for mine, theirs in zip(self.values, self.out))
+            with h5py.File(self.bench.path(name)) as file:
+                ratio = self.values.nbytes / file["t"].id.get_storage_size()
+            print(f"{name}: ratio {ratio:.2f}, largest error {worst / self.bench.bound:.7g} of the bound")
+        assert np.array_equal(self.read_b2h5py().view("u1"), self.values.view("u1")), "b2h5py has changed values"
+        print()
+
+    def write(self, name: str) -> None:
+        with h5py.File(self.bench.path(name), "w") as file:
+            file.create_dataset("t", data=self.values, chunks=self.bench.chunk, **self.options[name])
+
+    def read(self, name: str) -> None:
+        with h5py.File(self.bench.path(name)) as file:
+            file["t"].read_direct(self.out)
+
+    def read_b2h5py(self) -> np.ndarray:
+        with h5py.File(self.bench.path("Blosc2")) as file, self.b2h5py.fast_slicing():
+            return file["t"][...]
+
+    def ways(self) -> tuple[dict[str, Way], dict[str, Way]]:
+        def way(run: Callable[[], object], file: Path | None = None) -> Way:
+            return Way(run, self.values.nbytes, file, SLOW_ROUNDS)
+
+        writes = {f"h5py, {name}": way(lambda name=name: self.write(name), self.bench.path(name)) for name in OTHERS}
+        reads = {f"h5py, {name}": way(lambda name=name: self.read(name)) for name in OTHERS}
+        return writes, reads | {"b2h5py, Blosc2, a new array": way(self.read_b2h5py)}
 
 
 def print_floors(values: np.ndarray, out: np.ndarray, threads: int, rounds: int = 5) -> None:
@@ -195,13 +284,13 @@ def print_floors(values: np.ndarray, out: np.ndarray, threads: int, rounds: int 
         bounds = [len(values) * part // count for part in range(count + 1)]
         parts = [slice(*pair) for pair in zip(bounds, bounds[1:])]
         with ThreadPoolExecutor(count) as pool:
-            ways: dict[str, Way] = {
+            ways: dict[str, Callable[[], object]] = {
                 "copied by": lambda: list(pool.map(lambda part: np.copyto(out[part], values[part]), parts)),
                 "new pages written by": lambda: fill_new(values, parts, pool),
             }
-            for name, way in ways.items():
-                way()
-                speeds = [values.nbytes / seconds(way) / 1e9 for _ in range(rounds)]
+            for name, run in ways.items():
+                run()
+                speeds = [values.nbytes / seconds(run) / 1e9 for _ in range(rounds)]
                 words = f"{name} {count} thread{'s' * (count > 1)}"
                 print(f"{words:36} {statistics.median(speeds):7.2f}  {min(speeds):6.2f}-{max(speeds):6.2f}")
     print()
@@ -212,21 +301,25 @@ def fill_new(values: np.ndarray, parts: list[slice], pool: ThreadPoolExecutor) -
     list(pool.map(lambda part: new[part].fill(1), parts))
 
 
-def seconds(way: Way) -> float:
+def seconds(run: Callable[[], object]) -> float:
     start = time.perf_counter()
-    way()
+    run()
     return time.perf_counter() - start
 
 
-def measure(direction: str, ways: dict[str, Way], nbytes: int, rounds: int) -> None:
+def measure(direction: str, ways: dict[str, Way], rounds: int) -> None:
     """Times the ways in turns, after a first round that does not count."""
     speeds: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(rounds + 1):
         for name, way in ways.items():
-            taken = seconds(way)
+            if way.rounds is not None and number > way.rounds:
+                continue
+            if way.file:
+                way.file.unlink(missing_ok=True)
+            taken = seconds(way.run)
             if number:
-                speeds[name].append(nbytes / taken / 1e9)
-    base = statistics.median(speeds["h5py's own path"])
+                speeds[name].append(way.nbytes / taken / 1e9)
+    base = statistics.median(speeds[OWN_PATH])
     print(f"{direction + ', GB/s':36} {'median':>7}  {'spread':>13}  times h5py's own path")
     for name, found in speeds.items():
         median = statistics.median(found)

@@ -49,7 +49,7 @@ enum Job {
 const MOST_RESIDENT_THREADS: usize = 3;
 
 /// Bytes of the chunks that threads gather at once for a GPU. HDF5 waits for the first chunk, which the others hold up: they share the memory's bandwidth.
-const GATHERED_AT_ONCE: usize = 80 << 20;
+const GATHERED_AT_ONCE: usize = 64 << 20;
 /// Most threads that gather for a GPU. More of them wait for trays, and to wake them up takes the time of HDF5's thread: 1.3 of 36 ms with 16 threads.
 const MOST_THAT_GATHER: usize = 12;
 
