@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use cudarc::driver::CudaContext;
@@ -127,6 +127,10 @@ impl<T> Pool<T> {
         Ok(Self { idle: Mutex::new(Idle { things, made: 0 }), returned: Condvar::new(), most })
     }
 
+    fn lock(&self) -> MutexGuard<'_, Idle<T>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A pool with one thing that is made already.
     fn with(thing: T, most: usize) -> Result<Self> {
         let mut pool = Self::new(most)?;
@@ -238,6 +242,20 @@ pub fn visible_devices() -> usize {
 pub fn device_of_address(address: u64) -> Option<usize> {
     let knows = || driver_is_present() && has_function("cuPointerGetAttribute");
     if first_process().is_ok() && knows() { device_of(address) } else { None }
+}
+
+/// Frees the codec's workspaces that sessions and rooms of open devices keep on the host, unless a call is using them. For tests that look for leaks: which
+/// thread works on which chunk, and lets its workspace grow, differs from call to call.
+#[doc(hidden)]
+pub fn free_workspaces() {
+    for device in DEVICES.iter().filter_map(OnceCell::get) {
+        for session in &mut device.sessions.lock().things {
+            session.free_workspace();
+        }
+        for room in &mut device.rooms.lock().things {
+            room.workspaces = Vec::new();
+        }
+    }
 }
 
 /// What a call says where the driver does not have what this crate calls.
@@ -368,7 +386,7 @@ impl<T: Lent> Lease<T> {
     fn take(device: &'static Device) -> Result<Self> {
         let mut lease = Self { device, lent: None, sound: true, ended: false, _restore: RestoreContext::new() };
         let pool = T::pool(device);
-        let mut idle = pool.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = pool.lock();
         loop {
             lease.lent = idle.things.pop();
             if lease.lent.is_some() {
@@ -421,7 +439,7 @@ impl<T: Lent> Drop for Lease<T> {
         let has_ended = |lent: &T| self.ended || lent.wait().is_ok();
         let lent = self.lent.take().filter(|lent| has_ended(lent) && self.sound && !std::thread::panicking());
         let pool = T::pool(self.device);
-        let mut idle = pool.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = pool.lock();
         match lent {
             Some(lent) => idle.things.push(lent),
             None => idle.made -= 1,

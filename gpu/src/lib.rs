@@ -67,7 +67,7 @@ pub use batch::{Batch, BatchChoice, Floors, MeasuredTiles, Timings, batch_predic
 pub use call::{Compressed, Decompressing};
 pub use card::{Card, Contexts};
 pub use chunk::{Chunk, ChunkRoom};
-pub use device::{Device, device, device_in_steps, device_of_address, visible_devices};
+pub use device::{Device, device, device_in_steps, device_of_address, free_workspaces, visible_devices};
 pub use error::{Error, Reason, Result};
 pub use limits::MAX_CHUNK_BYTES;
 pub use resident::{ArrayAxes, Failure, Fault, PackedStreams, Part, Resident, ResidentStream};

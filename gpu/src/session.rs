@@ -96,6 +96,11 @@ impl Session {
         self.stream.synchronize().context("waiting for the GPU")
     }
 
+    /// Frees what the choice of predictors keeps on the host.
+    pub(crate) fn free_workspace(&mut self) {
+        *self.chooser = Workspace::default();
+    }
+
     /// Makes room; whatever was recorded for other addresses is forgotten, also where there is no room to be had.
     fn reserve(&mut self, device_len: usize, direct_len: usize, results_len: usize) -> Result<()> {
         if device_len > self.memory.len() || direct_len > self.direct.len() || results_len > self.results.len() {
