@@ -144,7 +144,7 @@ impl<T> Pool<T> {
 /// Opens a device, or finds it open.
 ///
 /// # Errors
-/// `Unavailable` or `OutOfMemory`, with the reason. Reasons that stay are found once a process.
+/// `Unavailable` or `OutOfMemory`, with the reason; `Failed` where the trial of the kernels has failed. Reasons that stay are found once a process.
 pub fn device(ordinal: usize) -> Result<&'static Device> {
     device_in_steps(ordinal, &|| true)
 }
@@ -153,7 +153,7 @@ pub fn device(ordinal: usize) -> Result<&'static Device> {
 /// that is about to end need not wait.
 ///
 /// # Errors
-/// `Unavailable` or `OutOfMemory`, with the reason. Reasons that stay are found once a process.
+/// `Unavailable` or `OutOfMemory`, with the reason; `Failed` where the trial of the kernels has failed. Reasons that stay are found once a process.
 pub fn device_in_steps(ordinal: usize, go_on: &dyn Fn() -> bool) -> Result<&'static Device> {
     let first = first_process()?;
     let Some(slot) = DEVICES.get(ordinal) else {
@@ -269,7 +269,7 @@ impl Device {
             return Err(kernels_not_built());
         }
         Self::open_if_present(ordinal, go_on).map_err(|error| match error {
-            Error::Unavailable(_) if Vec::<u8>::new().try_reserve_exact(ROOM_TO_OPEN).is_err() => {
+            Error::Unavailable(_) | Error::Failed(_) if Vec::<u8>::new().try_reserve_exact(ROOM_TO_OPEN).is_err() => {
                 Error::NoHostMemory(ROOM_TO_OPEN as u64)
             }
             error => error,
@@ -319,7 +319,8 @@ impl Device {
         let loaded = Loaded::new(context).map_err(lasting)?;
         step()?;
         let mut session = Session::make(&loaded)?;
-        session.try_kernels(&loaded).map_err(lasting)?;
+        // `Failed` stays what it is: the user is told that a GPU which can be opened fails the trial.
+        session.try_kernels(&loaded)?;
         step()?;
         let (sessions, rooms, stagings) = (Pool::with(session, MAX_SESSIONS)?, Pool::new(MAX_ROOMS)?, Pool::new(MAX_STAGINGS)?);
         CONTEXTS.fetch_add(1, Ordering::Relaxed);

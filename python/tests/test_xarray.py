@@ -7,6 +7,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+import pandas  # type: ignore[import-untyped]
 import pytest
 import xarray
 
@@ -58,6 +59,19 @@ def test_one_bound_is_for_all_variables_that_are_worth_it(tmp_path: Path) -> Non
         assert read["t"].encoding["_FillValue"] == -99 and (read["time"] == given["time"]).all()
     for name, quire in (("t", Quire(abs=1e-3)), ("u", Quire(abs=1e-3)), ("count", None), ("packed", None), ("time", None)):
         assert words(tmp_path / "t.nc", name)[0] == quire
+
+
+
+@pytest.mark.parametrize("named", ["float32", "f4", ">f4", np.float32, float])
+def test_a_type_may_be_named_in_any_way(named: Any, tmp_path: Path) -> None:
+    given = dataset()[["t", "u"]]
+    given["u"].encoding["dtype"] = named
+    given["category"] = "n", pandas.array([1, None], "Int64")
+    found = encoding(given, Quire(abs=1e-3))
+    assert list(found) == ["t", "u"]
+    given.drop_vars("category").to_netcdf(tmp_path / "t.nc", engine="h5netcdf", encoding=found)
+    with h5py.File(tmp_path / "t.nc") as file:
+        assert file["u"].dtype == np.dtype(named) and Quire.from_dataset(file["u"]) == Quire(abs=1e-3)
 
 
 def test_variables_have_bounds_and_chunks_of_their_own(tmp_path: Path) -> None:

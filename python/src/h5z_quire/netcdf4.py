@@ -76,4 +76,4 @@ def inq_var_filter(variable: Any) -> Quire | None:
         status = inquire(*arguments, words)
     if status:
         raise OSError(f"variable {variable.name!r}: nc_inq_var_filter_info says {library.nc_strerror(status).decode()!r} ({status})")
-    return Quire.from_cd_values(words)
+    return Quire.from_cd_values(tuple(words))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Callable, Hashable, Mapping, Sequence
 
 import h5py
+import numpy as np
 import xarray
 
 from . import datasets
@@ -111,12 +112,17 @@ def _of_file(name: Hashable, variable: xarray.Variable) -> tuple[Quire, tuple[in
 
 def _is_suitable(variable: xarray.Variable) -> bool:
     stored = _stored_type(variable)
-    return variable.ndim > 0 and getattr(stored, "kind", "") == "f" and variable.size * stored.itemsize >= _LEAST_BYTES
+    return variable.ndim > 0 and stored.kind == "f" and variable.size * stored.itemsize >= _LEAST_BYTES
 
 
-def _stored_type(variable: xarray.Variable) -> Any:
-    """The type in the file, which packing or time units may have made another one."""
-    return variable.encoding.get("dtype", variable.dtype)
+def _stored_type(variable: xarray.Variable) -> np.dtype[Any]:
+    """The type in the file, which packing or time units may have made another one. An encoding may name it by a text."""
+    try:
+        stored: np.dtype[Any] = np.dtype(variable.encoding.get("dtype", variable.dtype))
+    except TypeError:
+        # One of pandas' own types.
+        stored = np.dtype(object)
+    return stored
 
 
 def _meaning(variable: xarray.Variable) -> dict[str, Any]:
