@@ -113,8 +113,8 @@ def _of_files(dataset: xarray.Dataset) -> dict[Hashable, tuple[Quire, tuple[int,
                 found = {_of_dataset(of_file, variable) for of_file in datasets.of_variable(groups, str(name), variable)}
                 if len(found) > 1:
                     raise ValueError(
-                        f"variable {name!r}: {source!r} has several of this name, and xarray does not say from which group it was read: say what to keep of each "
-                        "variable, such as {'t': Quire(abs=1e-3)}"
+                        f"variable {name!r}: {source!r} has several of this name, and xarray does not say from which group it was read: say what to keep "
+                        "of each variable, such as {'t': Quire(abs=1e-3)}"
                     )
                 kept.update((name, of_file) for of_file in found if of_file is not None)
     return {name: kept[name] for name in dataset.variables if name in kept}
