@@ -138,7 +138,13 @@ API cuInit(unsigned) {
   return registered;
 }
 API cuDriverGetVersion(int* version) { return *version = 13000, OK; }
-API cuGetErrorName(int, const char** text) { return *text = "EMULATOR_ERROR", OK; }
+API cuGetErrorName(int code, const char** text) {
+  switch (code) {
+    case 2: return *text = "CUDA_ERROR_OUT_OF_MEMORY", OK;
+    case 719: return *text = "CUDA_ERROR_LAUNCH_FAILED", OK;
+    default: return *text = "EMULATOR_ERROR", OK;
+  }
+}
 API cuGetErrorString(int, const char** text) { return *text = "an error of the stand-in for the driver", OK; }
 
 /// QUIRE_EMULATOR_GPUS is the number of devices. Their buses are 0, 1, ... and their names end in their numbers where there are several.

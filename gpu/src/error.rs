@@ -20,7 +20,7 @@ pub enum Error {
     Unsupported(Reason),
     /// The device, or the host's pinned memory, has no room at the moment.
     OutOfMemory(Reason),
-    /// A driver call failed. The device is not used again by this process.
+    /// A driver call failed, or the trial of the kernels. The device is not used again by this process.
     Failed(Reason),
     /// The host has no memory for this number of bytes at the moment.
     NoHostMemory(u64),

@@ -86,6 +86,11 @@ impl Session {
         self.stream.synchronize().context("waiting for the GPU")
     }
 
+    /// Frees what the choice of predictors keeps on the host.
+    pub(crate) fn free_workspace(&mut self) {
+        *self.chooser = Workspace::default();
+    }
+
     /// Makes the memory long enough. If some of it moves, all recordings are dropped, as they have its old address; also if the driver has no memory.
     fn reserve(&mut self, device_len: usize, direct_len: usize, results_len: usize) -> Result<()> {
         if device_len > self.memory.len() || direct_len > self.direct.len() || results_len > self.results.len() {

@@ -81,7 +81,7 @@ impl Case {
     /// The error where the kernels have made something else.
     fn failed(&self, what: &str) -> Error {
         let Self { scalar, bound, coding, predictor, .. } = self;
-        Error::Unavailable(reason!(
+        Error::Failed(reason!(
             "its kernels are of no use on this GPU: they {what} a trial chunk of {scalar:?} ({bound:?}, {coding:?}, {predictor:?}) otherwise than the CPU; \
              a build with another version of CUDA may help"
         ))
@@ -92,7 +92,7 @@ impl Session {
     /// Compresses and decompresses the chunks of a trial.
     ///
     /// # Errors
-    /// `Unavailable` if a stream or a value is not the codec's. `OutOfMemory`, `NoHostMemory` or `Failed`.
+    /// `Failed` if a stream or a value is not the codec's, or if a call of the driver fails. `OutOfMemory` or `NoHostMemory`.
     pub(crate) fn try_kernels(&mut self, loaded: &Loaded) -> Result<()> {
         let mut stream = Vec::new();
         for case in CASES {

@@ -4,7 +4,8 @@
  *     cc -shared -fPIC -Wl,-soname,libcuda_real.so -x c /dev/null -o libcuda_real.so
  *     cc -shared -fPIC -Wl,-soname,libcuda.so.1 failing_cuda.c -Wl,--no-as-needed libcuda_real.so -o libcuda.so.1 -ldl
  *
- * Launches of graphs fail from the QUIRE_TEST_LAUNCHES-th on. A test that has loaded this library says by quire_test_allow and quire_test_place what else fails.
+ * The first QUIRE_TEST_LAUNCHES launches of graphs succeed, and all behind them fail. A test that has loaded this library learns from quire_test_launched how
+ * many there were, and says by quire_test_allow and quire_test_place what else fails.
  */
 
 #define _GNU_SOURCE
@@ -15,8 +16,10 @@
 
 enum { CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_LAUNCH_FAILED = 719, POINTER_DEVICE_ORDINAL = 9 };
 
+/* Launches of graphs so far, whether they failed or not. */
+static atomic_int graphs;
 /* How many more succeed; below 0 all do. */
-static atomic_int graphs_before, kernels_left = -1, allocations_left = -1;
+static atomic_int kernels_left = -1, allocations_left = -1;
 /* How many allocations fail then, before all succeed again; below 0 all fail. And how many have failed. */
 static atomic_int refusals_left = -1, refused;
 /* An array that is said to be in the memory of another GPU. */
@@ -48,6 +51,8 @@ void quire_test_allow(int kernels, int allocations, int refusals) {
 
 int quire_test_refused(void) { return refused; }
 
+int quire_test_launched(void) { return graphs; }
+
 void quire_test_place(uint64_t address, uint64_t bytes, int device) {
     placed_at = address;
     placed_bytes = bytes;
@@ -56,7 +61,7 @@ void quire_test_place(uint64_t address, uint64_t bytes, int device) {
 
 int cuGraphLaunch(void *graph, void *stream) {
     const char *allowed = getenv("QUIRE_TEST_LAUNCHES");
-    if (graphs_before++ >= (allowed ? atoi(allowed) : 0)) return CUDA_ERROR_LAUNCH_FAILED;
+    if (graphs++ >= (allowed ? atoi(allowed) : 0)) return CUDA_ERROR_LAUNCH_FAILED;
     int (*launch)(void *, void *) = (int (*)(void *, void *))real("cuGraphLaunch");
     return launch(graph, stream);
 }

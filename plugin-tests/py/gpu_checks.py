@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Callable, Iterator
 
@@ -42,7 +43,9 @@ class Ended:
 
     def __init__(self, code: int, stdout: str, stderr: str) -> None:
         self.code, self.stdout, self.stderr = code, stdout, stderr
-        self.log = [line for line in stderr.splitlines() if line.startswith("H5Z-Quire: ")]
+        # A machine may not say which device file a card has: that is another matter.
+        lines = (line for line in stderr.splitlines() if "no lock on the GPU, which other processes may be using" not in line)
+        self.log = [line for line in lines if line.startswith("H5Z-Quire: ")]
 
     def __str__(self) -> str:
         return f"code {self.code}; stdout: {self.stdout.strip()!r}; stderr: {self.stderr.strip()!r}"
@@ -148,12 +151,14 @@ def other_clients_on_the_gpu(_: str, folder: Path) -> str:
     samples = sorted((HERE.parent.parent / "h5-samples").glob("v*.h5"))
     scripts = [("damage.py", folder), ("fill_value.py", folder), ("rewrite.py", "rows", folder), ("rewrite.py", "settings", folder)]
     scripts += [("float_environment.py", folder), ("samples.py", *samples)]
-    for script, *arguments in scripts:
-        client(CUDA, script, *arguments)
     path = folder / "processes.h5"
-    client(CUDA, "round_trip.py", "write", path)
-    client(CUDA, "processes.py", "threads", path)
-    client(OPEN, "processes.py", "fork", path)
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        running = [pool.submit(client, CUDA, script, *arguments) for script, *arguments in scripts]
+        client(CUDA, "round_trip.py", "write", path)
+        client(CUDA, "processes.py", "threads", path)
+        client(OPEN, "processes.py", "fork", path)
+        for each in running:
+            each.result()
     return f"damage, fill values, rewriting, floating-point modes, {len(samples)} sample files, threads, forks"
 
 
@@ -209,38 +214,61 @@ def a_file_that_is_not_closed(_: str, folder: Path) -> str:
     return ended.log[-1] if ended.log else "nothing in the log"
 
 
+def driver_library() -> Path:
+    """The driver's file, as the loader finds it."""
+    name = "libcuda.so.1"
+    for folder in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep):
+        if folder and (Path(folder) / name).is_file():
+            return (Path(folder) / name).resolve()
+    listed = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
+    found = re.search(rf"{re.escape(name)} \(.*x86-64.*\) => (.+)", listed)
+    if found is None:
+        raise Skipped("the driver's library is not in the loader's cache")
+    return Path(found[1]).resolve()
+
+
 def failing_driver(library: str, folder: Path) -> dict[str, str]:
     """The environment of a process whose driver fails: see plugin-tests/c/failing_cuda.c."""
     shim = Path(library).with_name("failing_cuda") / "libcuda.so.1"
     if not shim.is_file():
         raise Skipped(f"there is no {shim}: `gpu/device.sh pack` makes it")
-    listed = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
-    driver = re.search(r"libcuda\.so\.1 \(.*x86-64.*\) => (.+)", listed)
-    if driver is None:
-        raise Skipped("the driver's library is not in the loader's cache")
     beside = folder / "failing_cuda"
     if not beside.is_dir():
+        driver = driver_library()
         beside.mkdir()
         shutil.copy(shim, beside)
         # Whichever name is looked for first.
         (beside / "libcuda.so").symlink_to("libcuda.so.1")
-        (beside / "libcuda_real.so").symlink_to(Path(driver[1]).resolve())
+        (beside / "libcuda_real.so").symlink_to(driver)
     return {"LD_LIBRARY_PATH": str(beside)}
 
 
 def a_launch_that_fails(library: str, folder: Path) -> str:
-    """The chunk goes to the CPU, so do all that follow, and the reason is told."""
+    """The chunk goes to the CPU, so do all that follow, and the reason is told: for a launch of the trial when the GPU is opened, and for a later one."""
     failing, path = failing_driver(library, folder), folder / "failing.h5"
-    reason = r"on the CPU: .*CUDA_ERROR_LAUNCH_FAILED"
+    fails = r"on the CPU: .*CUDA_ERROR_LAUNCH_FAILED"
+
+    def allow(launches: int) -> dict[str, str]:
+        return {**failing, "QUIRE_TEST_LAUNCHES": str(launches)}
+
+    trial = int(client({**CUDA, **allow(1 << 30)}, "gpu_client.py", "launches", library).stdout)
+    assert trial > 0, "opening a GPU launches nothing"
     # A launch a chunk: the second chunk's fails.
-    fails = client({**failing, **LOG, "QUIRE_TEST_LAUNCHES": "1"}, "gpu_client.py", "write", path)
-    assert ON_GPU.match(fails.log[0]), fails
-    assert any(re.search(reason, line) for line in fails.log), fails
+    later = client({**LOG, **allow(trial + 1)}, "gpu_client.py", "write", path)
+    must_log(later, r"compress on cuda:0 \(.+\)$", f"compress {fails}", "compress on the CPU: the GPU failed earlier in this process: .*LAUNCH_FAILED")
     client(CPU, "gpu_client.py", "check", path)
-    silent = client({**failing, **OPEN}, "backend.py", "write", path)
-    assert any(re.search(reason, line) for line in silent.log), f"without QUIRE_LOG it is said as well: {silent}"
-    must_say(client({**failing, **CUDA}, "backend.py", "read", path), "read: error", FORCED, "CUDA_ERROR_LAUNCH_FAILED")
-    return next(line for line in fails.log if re.search(reason, line))
+    for launches in (0, trial - 1):
+        # In the first launch of the trial, and in the last one.
+        opening = client({**LOG, **allow(launches)}, "backend.py", "write", path)
+        must_log(opening, "compress on the CPU: chunks below", f"compress {fails}")
+        for what in ("write", "read"):
+            forced = client({**CUDA, **allow(launches)}, "backend.py", what, path if what == "read" else folder / "none.h5")
+            must_say(forced, f"{what}: error", FORCED, "CUDA_ERROR_LAUNCH_FAILED")
+    # Without QUIRE_LOG it is said as well, and once.
+    for launches in (0, trial - 1, trial + 1):
+        silent = client({**OPEN, **allow(launches)}, "backend.py", "write", path)
+        must_log(silent, f"compress {fails}")
+    return f"{trial} launches in opening; {later.log[1].removeprefix('H5Z-Quire: ')}"
 
 
 # Arrays in the GPU's memory
@@ -277,47 +305,63 @@ def arrays_of_every_library(library: str, folder: Path) -> str:
 # Memory
 
 
+def first_line(process: subprocess.Popen, start_of_line: str) -> str:
+    """The line of a client that starts like this, before which it may say other things."""
+    said = []
+    while line := process.stdout.readline():
+        said.append(line.strip())
+        if said[-1].startswith(start_of_line):
+            return said[-1]
+    raise AssertionError(f"{start_of_line!r} was not said: {said}; {end(process)}")
+
+
+def works_again(process: subprocess.Popen) -> Ended:
+    """Has a client use the filter once more, when a GPU without memory is tried again."""
+    ended = end(process, "\n")
+    assert ended.code == 0, ended
+    must_say(ended, "free again: done")
+    return ended
+
+
 def memory_taken_by_this_process(_: str, folder: Path) -> str:
     need_torch()
-    lines = []
+    path, waiting, lines = folder / "memory.h5", [], []
+    # 40 MiB suffice for the kernels and not for a session; 0 perhaps not even for the kernels. The memory is taken by one after the other, and all wait together until
+    # the GPU is tried again.
     for leave in (0, 40):
-        # 40 MiB suffice for the kernels and not for a session; 0 perhaps not even for the kernels.
-        path = folder / "memory.h5"
-        ended = client(LOG, "gpu_client.py", "memory", path, leave)
-        must_say(ended, "full: done", "free again: done")
+        waiting.append(start(LOG, "gpu_client.py", "memory", path, leave))
+        first_line(waiting[-1], "full: done")
+    told = client(OPEN, "gpu_client.py", "full_memory", path, 0)
+    must_say(told, "full: done")
+    assert told.log and "OUT_OF_MEMORY" in told.log[0], f"without QUIRE_LOG it is said as well: {told}"
+    waiting.append(start(CUDA, "gpu_client.py", "memory_for_reading", path, 0))
+    line = first_line(waiting[-1], "full: ")
+    assert line.startswith("full: error: ") and FORCED in line and "OUT_OF_MEMORY" in line, line
+    # With `auto`, a GPU that another process uses is left to that.
+    for ended in map(works_again, waiting[:2]):
         lines.append(next((line for line in ended.log if "on the CPU" in line), "no reason"))
-        assert ON_GPU.match(ended.log[-1]), f"{leave} MiB: the GPU is not used again: {ended}"
-        if leave == 0:
-            assert "OUT_OF_MEMORY" in lines[0], ended
-            told = client(OPEN, "gpu_client.py", "memory", path, leave)
-            assert told.log and "OUT_OF_MEMORY" in told.log[0], f"without QUIRE_LOG it is said as well: {told}"
-            forced = client(CUDA, "gpu_client.py", "memory_for_reading", path, leave)
-            must_say(forced, "full: error: ", FORCED, "OUT_OF_MEMORY", "free again: done")
+        assert ON_GPU.match(ended.log[-1]), f"the GPU is not used again: {ended}"
+    works_again(waiting[2])
+    assert "OUT_OF_MEMORY" in lines[0], lines
     return " | ".join(lines)
 
 
 def memory_taken_by_another_process(_: str, folder: Path) -> str:
     need_torch()
-    said = []
-    for settings, first in ((LOG, "full: done"), (CUDA, "full: error: ")):
-        holder = start({}, "gpu_client.py", "hold")
-        try:
-            while (line := holder.stdout.readline().strip()) != "ready":
-                assert line, f"the holder ended: {end(holder)}"
-            waiting = start(settings, "gpu_client.py", "wait", folder / "other.h5")
-            line = waiting.stdout.readline().strip()
-        finally:
-            end(holder, "\n")
-        ended = end(waiting, "\n")
-        assert ended.code == 0 and line.startswith(first), f"{line!r}; {ended}"
-        must_say(ended, "free again: done")
-        if settings is LOG:
-            assert ON_GPU.match(ended.log[-1]), f"the GPU is not used again: {ended}"
-            assert "OUT_OF_MEMORY" in ended.log[0], ended
-            said.append(ended.log[0])
-        else:
-            assert FORCED in line and "OUT_OF_MEMORY" in line, line
-    return said[0]
+    holder = start({}, "gpu_client.py", "hold")
+    try:
+        first_line(holder, "ready")
+        unforced, forced = (start(settings, "gpu_client.py", "wait", folder / name) for settings, name in ((LOG, "other.h5"), (CUDA, "forced.h5")))
+        lines = [first_line(process, "full: ") for process in (unforced, forced)]
+    finally:
+        end(holder, "\n")
+    assert lines[0] == "full: done", lines
+    assert lines[1].startswith("full: error: ") and FORCED in lines[1] and "OUT_OF_MEMORY" in lines[1], lines
+    ended = works_again(unforced)
+    assert ON_GPU.match(ended.log[-1]), f"the GPU is not used again: {ended}"
+    assert "OUT_OF_MEMORY" in ended.log[0], ended
+    works_again(forced)
+    return ended.log[0]
 
 
 # Many at once

@@ -3,18 +3,21 @@
     gpu_client.py write FILE           datasets whose chunks are worth a GPU
     gpu_client.py check FILE           reads them and checks every value
     gpu_client.py fork FILE            forks after the filter was used; child and parent go on
-    gpu_client.py memory FILE LEAVE    torch takes all but LEAVE MiB of the GPU's memory, gives it back, and the filter works before and after
-    gpu_client.py memory_for_reading FILE LEAVE    the same, for a file that is there
+    gpu_client.py memory FILE LEAVE    torch takes all but LEAVE MiB of the GPU's memory, the filter is used, torch gives the memory back; then as `wait`
+    gpu_client.py memory_for_reading FILE LEAVE    as `memory`, for a file that is there
+    gpu_client.py full_memory FILE LEAVE    as `memory`, and ends when the filter has been used once
     gpu_client.py hold                 takes all of the GPU's memory until a line comes
-    gpu_client.py wait FILE            uses the filter, waits for a line and then until a GPU is tried again, uses it once more
+    gpu_client.py wait FILE            uses the filter, waits for a line and until a GPU is tried again, uses it once more
     gpu_client.py calls LIBRARY N      prints `ready`, waits for a line, then N calls to and fro; seconds, and a sum of the bytes
     gpu_client.py threads LIBRARY N    the same by 8 threads with N calls each, then by one with all of them
     gpu_client.py warm LIBRARY         what calls cost when everything is there
     gpu_client.py exit FILE            ends without closing its file
+    gpu_client.py launches LIBRARY     prints how many graphs opening the GPU launches; for the driver of plugin-tests/c/failing_cuda.c
 """
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import multiprocessing
@@ -138,6 +141,15 @@ def exit_without_closing(path: str) -> None:
     say("done")
 
 
+def launches(library: str) -> None:
+    # Loaded first: the driver behind it has the same name.
+    driver, plugin, info = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(library), (ctypes.c_size_t * 2)()
+    # Opens the GPU.
+    assert plugin.quire_info(info) == 0
+    plugin.quire_free(info)
+    say(driver.quire_test_launched())
+
+
 # Memory
 
 
@@ -159,16 +171,28 @@ def fill_gpu(leave: int) -> list[Any]:
     return held
 
 
-def memory(path: str, leave: str, access: Callable[[str], str] = use) -> None:
+def use_again(path: str, access: Callable[[str], str], since: float) -> None:
+    """Uses the filter when a line has come and a GPU is tried again that had no memory at the time `since`."""
+    sys.stdin.readline()
+    time.sleep(max(0.0, since + RETRY - time.monotonic()))
+    say(f"free again: {access(path)}")
+
+
+def full_memory(path: str, leave: str, access: Callable[[str], str] = use) -> float:
+    """When the filter was used."""
     import torch
 
     torch.cuda.init()
     held = fill_gpu(int(leave) << 20)
-    say(f"full: {access(path)}")
+    outcome, used = access(path), time.monotonic()
     del held
     torch.cuda.empty_cache()
-    time.sleep(RETRY)
-    say(f"free again: {access(path)}")
+    say(f"full: {outcome}")
+    return used
+
+
+def memory(path: str, leave: str, access: Callable[[str], str] = use) -> None:
+    use_again(path, access, full_memory(path, leave, access))
 
 
 def memory_for_reading(path: str, leave: str) -> None:
@@ -185,10 +209,9 @@ def hold() -> None:
 
 
 def wait(path: str) -> None:
-    say(f"full: {use(path)}")
-    sys.stdin.readline()
-    time.sleep(RETRY)
-    say(f"free again: {use(path)}")
+    outcome, used = use(path), time.monotonic()
+    say(f"full: {outcome}")
+    use_again(path, use, used)
 
 
 # Calls
@@ -271,6 +294,7 @@ def warm(library: str) -> None:
 
 if __name__ == "__main__":
     {
-        "write": write, "check": check, "fork": fork, "memory": memory, "memory_for_reading": memory_for_reading, "hold": hold, "wait": wait,
-        "calls": calls, "threads": threads, "warm": warm, "exit": exit_without_closing,
+        "write": write, "check": check, "fork": fork, "memory": memory, "memory_for_reading": memory_for_reading, "full_memory": full_memory,
+        "hold": hold, "wait": wait,
+        "calls": calls, "threads": threads, "warm": warm, "exit": exit_without_closing, "launches": launches,
     }[sys.argv[1]](*sys.argv[2:])  # fmt: skip

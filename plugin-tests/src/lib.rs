@@ -4,6 +4,7 @@
 //! side stands in `py/` and `c/`. `run.sh` installs the clients; one that is missing fails its tests.
 
 use std::fmt;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -298,6 +299,27 @@ pub fn emulated_driver() -> &'static Path {
             PathBuf::from,
         )
     })
+}
+
+/// A folder with a driver that fails (`c/failing_cuda.c`), before the emulated one. It is beside the plugin, where `gpu_checks.py` looks for it.
+///
+/// # Panics
+/// If it does not build.
+#[must_use]
+pub fn failing_driver(sandbox: &Sandbox) -> PathBuf {
+    let folder = sandbox.plugin_folder().join("failing_cuda");
+    std::fs::create_dir(&folder).expect("a folder");
+    let (driver, real) = (folder.join("libcuda.so.1"), folder.join("libcuda_real.so"));
+    // The driver's other half is linked by its name alone.
+    let mut command = sandbox.command("cc");
+    let _ = succeed(command.args(["-shared", "-fPIC", "-Wl,-soname,libcuda_real.so", "-x", "c", "/dev/null", "-o"]).arg(&real));
+    let mut command = sandbox.command("cc");
+    command.args(["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"]).arg(crate_folder().join("c/failing_cuda.c"));
+    let _ = succeed(command.arg("-Wl,--no-as-needed").arg(&real).arg("-o").arg(&driver).arg("-ldl"));
+    std::fs::remove_file(&real).expect("a file");
+    symlink(emulated_driver().join("libcuda.so.1"), real).expect("a link");
+    symlink("libcuda.so.1", folder.join("libcuda.so")).expect("a link");
+    folder
 }
 
 /// Time that attacks may take, from the environment's `QUIRE_ATTACK_MINUTES`; none for the short form that every test run has.

@@ -239,3 +239,22 @@ fn the_driver_is_left_alone_until_a_chunk_asks_for_it() {
         assert_silent(&dumped, FAKE);
     }
 }
+
+/// Those checks of `gpu.sh` that gpu/emulator's GPU can serve: which processor has a chunk, forks, files that are not closed, and launches that fail.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn checks_of_a_gpu_on_the_emulated_one() {
+    let sandbox = Sandbox::new();
+    let _ = plugin_tests::failing_driver(&sandbox);
+    let mut command = sandbox.python(Python::Hdf5_2_0, "gpu_checks.py");
+    command.arg(sandbox.plugin_folder().join(plugin_tests::LIBRARY_NAME));
+    command.args(["auto_takes", "forked", "not_closed", "launch_that_fails"]);
+    for name in ["QUIRE_BACKEND", "QUIRE_DEVICE", "QUIRE_LOG", "QUIRE_CODEBOOK"] {
+        command.env_remove(name);
+    }
+    command.env("LD_LIBRARY_PATH", plugin_tests::emulated_driver()).env("QUIRE_REQUIRE_CUDA", "1");
+    let report = succeed(&mut command);
+    println!("{}", report.stdout);
+    assert_says(&report, &["4 passed, 0 failed"]);
+    assert_silent(&report, "skipped");
+}

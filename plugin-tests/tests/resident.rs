@@ -2,10 +2,7 @@
 //! a GPU.
 #![cfg(target_arch = "x86_64")]
 
-use std::os::unix::fs::symlink;
-use std::path::PathBuf;
-
-use plugin_tests::{LIBRARY_NAME, Python, Sandbox, crate_folder, emulated_driver, succeed};
+use plugin_tests::{LIBRARY_NAME, Python, Sandbox, crate_folder, emulated_driver, failing_driver, succeed};
 
 #[test]
 fn arrays_in_a_gpus_memory_make_the_same_files() {
@@ -14,23 +11,6 @@ fn arrays_in_a_gpus_memory_make_the_same_files() {
     command.arg(crate_folder().join("py/resident.py")).arg(sandbox.plugin_folder().join(LIBRARY_NAME)).arg(sandbox.path("."));
     let report = succeed(command.arg("few").env("LD_LIBRARY_PATH", emulated_driver()));
     println!("{}", report.stdout);
-}
-
-/// A folder with a driver that fails, before the emulated one.
-fn failing_driver(sandbox: &Sandbox) -> PathBuf {
-    let folder = sandbox.path("driver");
-    std::fs::create_dir(&folder).expect("a folder");
-    let (driver, real) = (folder.join("libcuda.so.1"), folder.join("libcuda_real.so"));
-    // The driver's other half is linked by its name alone.
-    let mut command = sandbox.command("cc");
-    let _ = succeed(command.args(["-shared", "-fPIC", "-Wl,-soname,libcuda_real.so", "-x", "c", "/dev/null", "-o"]).arg(&real));
-    let mut command = sandbox.command("cc");
-    command.args(["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"]).arg(crate_folder().join("c/failing_cuda.c"));
-    let _ = succeed(command.arg("-Wl,--no-as-needed").arg(&real).arg("-o").arg(&driver).arg("-ldl"));
-    std::fs::remove_file(&real).expect("a file");
-    symlink(emulated_driver().join("libcuda.so.1"), real).expect("a link");
-    symlink("libcuda.so.1", folder.join("libcuda.so")).expect("a link");
-    folder
 }
 
 #[test]

@@ -46,6 +46,21 @@ def test_netcdf4_writes_and_reads_within_the_bound(dtype: str, chunks: "tuple[in
         assert Quire.from_dataset(file["t"]) == quire and inspect(file["t"])
 
 
+def test_the_longest_parameters_are_read(tmp_path: Path) -> None:
+    quire = Quire(ratio=5, abs=1e-3, brick=(1, 2, 8, 8))
+    with netCDF4.Dataset(tmp_path / "t.nc", "w") as file:
+        for name, extent in zip("abcd", (4, 4, 8, 16)):
+            file.createDimension(name, extent)
+        variable = file.createVariable("t", "f8", tuple("abcd"), fill_value=99.0, chunksizes=(2, 4, 8, 16))
+        def_var_filter(variable, quire)
+        variable[...] = field("f8", (4, 4, 8, 16))
+        assert inq_var_filter(variable) == quire
+    with netCDF4.Dataset(tmp_path / "t.nc") as file:
+        assert inq_var_filter(file["t"]) == quire
+    with h5py.File(tmp_path / "t.nc") as file:
+        assert len(file["t"].id.get_create_plist().get_filter(0)[2]) == 16
+
+
 def test_a_variable_without_the_filter_says_none(tmp_path: Path) -> None:
     with netCDF4.Dataset(tmp_path / "t.nc", "w") as file:
         assert inq_var_filter(variable_of(file, field("f4"))) is None

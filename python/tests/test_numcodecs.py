@@ -42,6 +42,18 @@ def test_arrays_of_format_2_keep_their_bound(dtype: str, order: str, tmp_path: P
     assert json.loads((tmp_path / "t.zarr" / ".zarray").read_text())["compressor"] == {"id": "quire", "quire": QuireCodec(Quire(abs=bound)).quire.options}
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_values_that_are_read_as_another_type_keep_their_order(order: str, tmp_path: Path) -> None:
+    times = np.arange(20 * 24 * 28).reshape(20, 24, 28).astype("M8[s]")
+    codec = QuireCodec("lossless", dtype="<i8")
+    make(tmp_path / "t.zarr", times, codec, order)[...] = times
+    assert (zarr.open(str(tmp_path / "t.zarr"), mode="r")[...] == times).all()
+    chunk = np.asfortranarray(times) if order == "F" else times
+    room = np.empty_like(chunk)
+    codec.decode(codec.encode(chunk), room)
+    assert (room == times).all()
+
+
 def test_a_chunk_is_the_stream_of_its_array(tmp_path: Path) -> None:
     values = field("f4", (16, 32, 16))
     make(tmp_path / "t.zarr", values, QuireCodec("rel=1e-3"))[...] = values

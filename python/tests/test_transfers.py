@@ -94,3 +94,15 @@ def test_a_block_counts_for_its_thread_and_its_time(tmp_path: Path) -> None:
         assert len(seen) == count
         with pytest.raises(RuntimeError, match="of the caller"), parallel():
             raise RuntimeError("of the caller")
+
+
+@pytest.mark.parametrize("shape", [None, (40, 50), [40, 50], np.array([40, 50]), (50, 40), 2000], ids=str)
+def test_datasets_are_created_with_a_shape_of_any_kind(shape: Any, tmp_path: Path) -> None:
+    values = field("f8", (40, 50))
+    seen: list[int] = []
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        with parallel(progress=lambda done, total: seen.append(total)):
+            dataset = file.create_dataset("t", shape=shape, data=values, chunks=(16,) if isinstance(shape, int) else (16, 16), **Quire(abs=0.01))
+        # Values of another shape are h5py's to arrange.
+        assert bool(seen) == (dataset.shape == values.shape)
+        assert_bound(values, dataset[()].reshape(values.shape), 0.01)

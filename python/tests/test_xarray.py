@@ -7,6 +7,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+import pandas  # type: ignore[import-untyped]
 import pytest
 import xarray
 
@@ -58,6 +59,19 @@ def test_one_bound_is_for_all_variables_that_are_worth_it(tmp_path: Path) -> Non
         assert read["t"].encoding["_FillValue"] == -99 and (read["time"] == given["time"]).all()
     for name, quire in (("t", Quire(abs=1e-3)), ("u", Quire(abs=1e-3)), ("count", None), ("packed", None), ("time", None)):
         assert words(tmp_path / "t.nc", name)[0] == quire
+
+
+
+@pytest.mark.parametrize("named", ["float32", "f4", ">f4", np.float32, float])
+def test_a_type_may_be_named_in_any_way(named: Any, tmp_path: Path) -> None:
+    given = dataset()[["t", "u"]]
+    given["u"].encoding["dtype"] = named
+    given["category"] = "n", pandas.array([1, None], "Int64")
+    found = encoding(given, Quire(abs=1e-3))
+    assert list(found) == ["t", "u"]
+    given.drop_vars("category").to_netcdf(tmp_path / "t.nc", engine="h5netcdf", encoding=found)
+    with h5py.File(tmp_path / "t.nc") as file:
+        assert file["u"].dtype == np.dtype(named) and Quire.from_dataset(file["u"]) == Quire(abs=1e-3)
 
 
 def test_variables_have_bounds_and_chunks_of_their_own(tmp_path: Path) -> None:
@@ -184,3 +198,23 @@ def test_arrays_of_other_libraries_and_paths_are_inspected(tmp_path: Path) -> No
         assert len(str(error.value).splitlines()) == 1
     with pytest.raises(ValueError, match="has the filters"):
         inspect(f"{path}:/u")
+
+
+@pytest.mark.parametrize("engine", ["h5netcdf", "netcdf4"])
+def test_variables_of_groups_are_not_taken_for_those_of_others(engine: Any, tmp_path: Path) -> None:
+    path, given = tmp_path / "t.nc", dataset()[["t"]]
+    chunks = {"": (10, 16, 16), "/g": (10, 16, 16), "/g/h": (5, 16, 16)}
+    for bound, (group, chunk) in enumerate(chunks.items(), 1):
+        keep = encoding(given, Quire(abs=10.0**-bound), chunks={"t": chunk})
+        given.to_netcdf(path, engine="h5netcdf", mode="a" if group else "w", group=group or None, encoding=keep)
+    for bound, group in enumerate(chunks, 1):
+        with xarray.open_dataset(path, engine=engine, group=group or None) as read:
+            if engine == "netcdf4" and group != "/g/h":
+                # The encoding says nothing by which they differ.
+                for look in (encoding, lambda read: inspect(read["t"])):
+                    with pytest.raises(ValueError, match="does not say from which group"):
+                        look(read)
+            else:
+                assert encoding(read)["t"]["compression_opts"] == Quire(abs=10.0**-bound).cd_values
+                assert {chunk.half_step for chunk in inspect(read["t"])} == {10.0**-bound}
+            assert Quire.from_dataset(f"{path}:{group}/t") == Quire(abs=10.0**-bound)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from typing import Any, Iterator
+from typing import Any, Iterator, Sequence
 
 from .messages import short
 
@@ -40,13 +40,34 @@ def opened(thing: Any) -> Iterator[Any]:
 
         file, path = _in_file(thing)
         with h5py.File(file, "r") as source:
-            if not is_dataset(source.get(path)):
+            found = [source.get(path)] if path.startswith("/") else of_variable(groups(source), path, thing)
+            if len(found) > 1:
+                paths = ", ".join(dataset.name for dataset in found)
+                raise ValueError(f"{file!r} has {paths}, and xarray does not say from which group {path!r} was read: give 'FILE:/PATH'")
+            if not found or not is_dataset(found[0]):
                 raise ValueError(f"{file!r} has no dataset {path!r}: name one that it has, as in 'run.h5:/group/t'")
-            yield source[path]
+            yield found[0]
+
+
+def groups(file: Any) -> list[Any]:
+    """The groups of a file of h5py, itself among them."""
+    found = [file]
+    file.visititems(lambda _, item: found.append(item) if hasattr(item, "visititems") else None)
+    return found
+
+
+def of_variable(groups: Sequence[Any], name: str, variable: Any) -> list[Any]:
+    """The datasets in these groups that a variable of xarray may be from. Its encoding says what the dataset was like, but not in which group it is."""
+    found = [group[name] for group in groups if is_dataset(group.get(name))]
+    encoding = variable.encoding
+    for key, of_h5py in (("original_shape", "shape"), ("compression_opts", "compression_opts"), ("chunksizes", "chunks")):
+        # Where none fits, the user has changed the encoding.
+        found = [dataset for dataset in found if key in encoding and getattr(dataset, of_h5py) == encoding[key]] or found
+    return found
 
 
 def _in_file(thing: Any) -> tuple[str, str]:
-    """The file and the path in it of what `opened` is given."""
+    """The file and the path in it of what `opened` is given; of a variable of xarray, its name alone."""
     if isinstance(thing, (str, os.PathLike)):
         file, colon, path = os.fspath(thing).rpartition(_IN_FILE)
         if not colon:
@@ -59,7 +80,7 @@ def _in_file(thing: Any) -> tuple[str, str]:
     if hasattr(thing, "encoding") and hasattr(thing, "name"):
         if not thing.encoding.get("source"):
             raise ValueError(f"{short(thing)} was not read from a file, or no longer knows from which: give 'FILE:/PATH'")
-        return thing.encoding["source"], f"/{thing.name}"
+        return thing.encoding["source"], str(thing.name)
     raise ValueError(
         f"{short(thing)} is not a dataset: give one of h5py (file[name]), a variable of netCDF4, h5netcdf or xarray that was read from a file, or a text "
         "such as 'run.h5:/t'"

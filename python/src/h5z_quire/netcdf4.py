@@ -22,7 +22,6 @@ from .registration import register
 from .settings import Quire
 
 _NOT_FOUND = -136  # NC_ENOFILTER
-_MOST_WORDS = 12
 
 # netCDF4 is loaded by now, and may be the first that needs an HDF5 library of its own.
 register()
@@ -66,14 +65,15 @@ def inq_var_filter(variable: Any) -> Quire | None:
     if not isinstance(variable, netCDF4.Variable):
         raise ValueError(f"{short(variable)} is not a netCDF4 variable: give dataset.variables[name]")
     library = _library()
-    count, words = ctypes.c_size_t(), (ctypes.c_uint * _MOST_WORDS)()
+    count = ctypes.c_size_t()
     inquire = library.nc_inq_var_filter_info
     arguments = (variable._grpid, variable._varid, ctypes.c_uint(FILTER_ID), ctypes.byref(count))
     status = inquire(*arguments, None)
     if status == _NOT_FOUND:
         return None
-    if status == 0 and count.value <= _MOST_WORDS:
+    words = (ctypes.c_uint * count.value)()
+    if status == 0:
         status = inquire(*arguments, words)
-    if status or count.value > _MOST_WORDS:
+    if status:
         raise OSError(f"variable {variable.name!r}: nc_inq_var_filter_info says {library.nc_strerror(status).decode()!r} ({status})")
-    return Quire.from_cd_values(words[: count.value])
+    return Quire.from_cd_values(tuple(words))

@@ -46,6 +46,8 @@ class QuireCodec(Codec):  # type: ignore[misc]
         the numbers that they are parts of.
         """
         values = np.asanyarray(buf) if not isinstance(buf, (bytes, bytearray)) else np.frombuffer(buf, np.uint8)
+        if values.flags.f_contiguous and not values.flags.c_contiguous:
+            values = values.T
         if self.dtype is not None and values.dtype != self.dtype:
             try:
                 values = np.ascontiguousarray(values).reshape(-1).view(self.dtype)
@@ -53,8 +55,6 @@ class QuireCodec(Codec):  # type: ignore[misc]
                 raise ValueError(f"{values.nbytes} bytes cannot be read as values of type {self.dtype}: {error}") from None
         elif self.dtype is None and values.dtype == np.uint8 and values.ndim == 1 and self.quire != Quire(lossless=True):
             raise ValueError("these are plain bytes: say of what type their numbers are, as in QuireCodec(options, dtype='f4'); dtype='u1' if they are numbers themselves")
-        if values.flags.f_contiguous and not values.flags.c_contiguous:
-            values = values.T
         return arrays.compress(values, self.quire, fill_value=self.fill_value)
 
     def decode(self, buf: Any, out: Any = None) -> npt.NDArray[Any]:

@@ -89,7 +89,8 @@ def parse_brick(text: str) -> tuple[int, ...]:
 def _number(text: str, key: str, value: str) -> float:
     """The number of an option. Raises ValueError if the option cannot have it."""
     try:
-        number = float(value)
+        # Python alone reads 1_000, and digits of all scripts.
+        number = float("" if "_" in value or not value.isascii() else value)
     except ValueError:
         raise ValueError(f"options {text!r}: {key}={value} is not a number") from None
     step_holds = number == 0 or (number > 0 and math.isfinite(2 * number) and 0 < 1 / (2 * number) < math.inf)

@@ -123,12 +123,17 @@ def _create_dataset(
     values = None
     if keywords.get("compression") == FILTER_ID and not isinstance(data, np.ma.MaskedArray):
         values = Strided.of_numpy(data) if isinstance(data, np.ndarray) else device_arrays.find(data)
-    if values is None or dtype not in (None, values.dtype) or shape not in (None, values.shape) or 0 in values.shape:
+    if values is None or dtype not in (None, values.dtype) or not _is_shape(shape, values.shape) or 0 in values.shape:
         return original(name, shape, dtype, data, **keywords)
     dataset = original(name, values.shape, values.dtype, None, **keywords)
     # By the method above.
     dataset[...] = data
     return dataset
+
+
+def _is_shape(given: Any, shape: tuple[int, ...]) -> bool:
+    """Whether `create_dataset` is given this shape, or none. A list or an array will do."""
+    return given is None or (np.ndim(given) == 1 and tuple(given) == shape)
 
 
 def _suitable_box(dataset: Any, selection: Any) -> Box:

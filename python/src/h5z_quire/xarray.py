@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Callable, Hashable, Mapping, Sequence
 
 import h5py
+import numpy as np
 import xarray
 
 from . import datasets
@@ -78,8 +79,7 @@ def drop_encoding(dataset: xarray.Dataset) -> xarray.Dataset:
 def _kept(dataset: xarray.Dataset, quire: Quire | str | Mapping[Any, Quire | str] | None) -> dict[Hashable, tuple[Quire, tuple[int, ...] | None]]:
     """What to keep of the variables that are to be compressed, and the chunks that they have in their file, if they are to keep them."""
     if quire is None:
-        read = {name: _of_file(name, variable) for name, variable in dataset.variables.items()}
-        return {name: of_file for name, of_file in read.items() if of_file is not None}
+        return _of_files(dataset)
     if isinstance(quire, (Quire, str)):
         given: Mapping[Any, Quire | str] = {name: quire for name in dataset.data_vars if _is_suitable(dataset.variables[name])}
     elif isinstance(quire, Mapping):
@@ -97,26 +97,48 @@ def _kept(dataset: xarray.Dataset, quire: Quire | str | Mapping[Any, Quire | str
     return kept
 
 
-def _of_file(name: Hashable, variable: xarray.Variable) -> tuple[Quire, tuple[int, ...] | None] | None:
-    """As `_kept`, of the file that a variable was read from; None if it was not read from one, or has not this filter there."""
-    source = variable.encoding.get("source")
-    if not isinstance(source, str) or not h5py.is_hdf5(source):
+def _of_files(dataset: xarray.Dataset) -> dict[Hashable, tuple[Quire, tuple[int, ...] | None]]:
+    """As `_kept`, of the files that variables were read from; without those that have not this filter there."""
+    by_source: dict[str, list[Hashable]] = {}
+    for name, variable in dataset.variables.items():
+        source = variable.encoding.get("source")
+        if isinstance(source, str) and h5py.is_hdf5(source):
+            by_source.setdefault(source, []).append(name)
+    kept: dict[Hashable, tuple[Quire, tuple[int, ...] | None]] = {}
+    for source, names in by_source.items():
+        with h5py.File(source, "r") as file:
+            groups = datasets.groups(file)
+            for name in names:
+                variable = dataset.variables[name]
+                found = {_of_dataset(of_file, variable) for of_file in datasets.of_variable(groups, str(name), variable)}
+                if len(found) > 1:
+                    raise ValueError(
+                        f"variable {name!r}: {source!r} has several of this name, and xarray does not say from which group it was read: say what to keep "
+                        "of each variable, such as {'t': Quire(abs=1e-3)}"
+                    )
+                kept.update((name, of_file) for of_file in found if of_file is not None)
+    return {name: kept[name] for name in dataset.variables if name in kept}
+
+
+def _of_dataset(of_file: Any, variable: xarray.Variable) -> tuple[Quire, tuple[int, ...] | None] | None:
+    if FILTER_ID not in datasets.filters(of_file):
         return None
-    with h5py.File(source, "r") as file:
-        dataset = file.get(str(name))
-        if not datasets.is_dataset(dataset) or FILTER_ID not in datasets.filters(dataset):
-            return None
-        return Quire.from_dataset(dataset), dataset.chunks if dataset.shape == variable.shape else None
+    return Quire.from_dataset(of_file), of_file.chunks if of_file.shape == variable.shape else None
 
 
 def _is_suitable(variable: xarray.Variable) -> bool:
     stored = _stored_type(variable)
-    return variable.ndim > 0 and getattr(stored, "kind", "") == "f" and variable.size * stored.itemsize >= _LEAST_BYTES
+    return variable.ndim > 0 and stored.kind == "f" and variable.size * stored.itemsize >= _LEAST_BYTES
 
 
-def _stored_type(variable: xarray.Variable) -> Any:
-    """The type in the file, which packing or time units may have made another one."""
-    return variable.encoding.get("dtype", variable.dtype)
+def _stored_type(variable: xarray.Variable) -> np.dtype[Any]:
+    """The type in the file, which packing or time units may have made another one. An encoding may name it by a text."""
+    try:
+        stored: np.dtype[Any] = np.dtype(variable.encoding.get("dtype", variable.dtype))
+    except TypeError:
+        # One of pandas' own types.
+        stored = np.dtype(object)
+    return stored
 
 
 def _meaning(variable: xarray.Variable) -> dict[str, Any]:
