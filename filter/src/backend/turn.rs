@@ -114,8 +114,9 @@ pub(super) struct SharedCard {
     pub(super) file: CardFile,
     pause: Duration,
     users: Mutex<Users>,
-    /// Nanoseconds that threads of this process have had a place, and those that they have computed chunks themselves because there was none.
+    /// Nanoseconds in which threads of this process had a place.
     on_the_card: AtomicU64,
+    /// Nanoseconds in which they computed chunks for the card themselves.
     elsewhere: AtomicU64,
 }
 
@@ -180,8 +181,8 @@ impl SharedCard {
         }
     }
 
-    /// Whether the card was unused at this many looks in a row, of a process that does not have it open. It looks every [`PAUSE`] at most, as a look takes the
-    /// first place for a moment.
+    /// Looks whether the card is unused, for a process that does not have it open. True if it was unused at this many looks in a row. There is no look within
+    /// [`PAUSE`] of the last one, as each takes the first place for a moment.
     pub(super) fn was_unused_at(&self, looks: u32) -> bool {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -197,7 +198,7 @@ impl SharedCard {
         users.unused_looks >= looks
     }
 
-    /// Counts work that a thread has done on a chunk for which there was no place.
+    /// Counts work that a thread has done itself on a chunk for the card.
     pub(super) fn note_work_elsewhere(&self, taken: Duration) {
         self.note(&self.elsewhere, taken);
     }
