@@ -265,6 +265,21 @@ mod tests {
     }
 
     #[test]
+    fn a_card_is_unused_after_several_looks_in_a_row_at_a_free_place() {
+        let path = std::env::temp_dir().join(format!("quire-unused-{}", std::process::id()));
+        std::fs::write(&path, "").expect("a file");
+        let (ours, looking) = (shared_file(&path, Duration::ZERO), shared_file(&path, Duration::ZERO));
+        assert_eq!([1, 2, 3].map(|_| looking.was_unused_at(2)), [false, true, true]);
+        assert_eq!(ours.take(1).ok(), Some(true), "a look leaves no lock");
+        assert!(!looking.was_unused_at(2), "the card is used");
+        ours.give_back();
+        assert_eq!([1, 2].map(|_| looking.was_unused_at(2)), [false, true], "the count begins anew");
+        let patient = shared_file(&path, Duration::from_secs(600));
+        assert_eq!([1, 2, 3].map(|_| patient.was_unused_at(1)), [true, false, false], "no look within the pause");
+        std::fs::remove_file(path).expect("there");
+    }
+
+    #[test]
     fn longer_chunks_and_mps_have_more_places() {
         let places_of =
             |contexts, direction| [1 << 20, (4 << 20) - 1, 4 << 20, 6 << 20].map(|bytes| places(contexts, direction, bytes));
