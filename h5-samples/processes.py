@@ -211,7 +211,7 @@ def meet(folder: str, plugin: str, seconds: str) -> None:
                 write, read = (size / median(times[way] for times in own) for way in (1, 2))
                 window = f"{first:g} s to {last:g}" if last < 1e9 else f"from {first:g} s"
                 print(f"{os.environ['QUIRE_BACKEND']:>8} {window:<12} {len(own):>5} rounds {write:>8.2f} {read:>8.2f}", flush=True)
-        print(f"{'':8} memory in use on the card behind it: {on_card}", flush=True)
+        print(f"{'':8} memory in use on the card after that: {on_card}", flush=True)
 
 
 def ranks_that_meet(folder: Path, plugin: Path, backends: list[str], ranks: int) -> list[str]:
@@ -268,7 +268,7 @@ def main() -> int:
         for backend, own in remotes.items():
             speed = together(own, "alone", 64, RELATIVE[1], 0, WARM_SECONDS if backend == "auto" else 0.5)
             step(f"warming up {backend}: {speed:.1f} GB/s, {memory_on_the_card()} on the card")
-        lines += [f"memory in use on the card: {before} before, {memory_on_the_card()} behind the warming up", ""]
+        lines += [f"memory in use on the card: {before} before, {memory_on_the_card()} after warming up", ""]
         lines.append(f"{'':<23}{'processes':>10}" + "".join(f"{backend:>8}" for backend in backends) + "   auto / better   all rounds")
         for what, edge, relative, count in product(ways, edges, RELATIVE, counts):
             rounds: dict[str, list[float]] = {backend: [] for backend in backends}

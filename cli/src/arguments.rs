@@ -38,8 +38,8 @@ pub(crate) struct Bounds {
     /// Reuse of codebooks from earlier chunks: none, or history (fewer codebooks are built)
     #[arg(long, value_name = "HOW")]
     adapt: Option<String>,
-    /// Extents of a brick, slowest axis first, such as 32x32x32: a chunk's values are such bricks, one after the other, whatever its shape. A chunk must have whole
-    /// rows of a brick, and compresses best if it has whole bricks
+    /// Extents of a brick, slowest axis first, such as 32x32x32: a chunk's values are such bricks, one after the other, whatever its shape. A chunk must have
+    /// whole rows of a brick, and compresses best if it has whole bricks
     #[arg(long, value_name = "SHAPE")]
     brick: Option<String>,
 }

@@ -212,8 +212,8 @@ impl Shape {
     }
 }
 
-/// Element type, byte order and shape of a chunk. The shape is that of the values: for pairs, the first parts of all pairs are followed, along the slowest axis,
-/// by the second parts.
+/// Element type, byte order and shape of a chunk. The shape is that of the values: for pairs, the first parts of all pairs are followed, along the slowest
+/// axis, by the second parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Layout {
     /// Type of the values.

@@ -6,8 +6,8 @@
 #     gpu/emulator/test.sh --build      builds only
 #
 # The matrices are sampled, see codec/tests/common/sampling.rs; QUIRE_FULL_MATRIX=1 takes all cases.
-# QUIRE_EMULATOR_ORDER=reverse or random:NUMBER runs threads and blocks in another order. QUIRE_EMULATOR_STREAMS=late or others runs the work of streams later, see
-# streams.h. Resident chunks, whose batches have several streams, are also tested so.
+# QUIRE_EMULATOR_ORDER=reverse or random:NUMBER runs threads and blocks in another order. QUIRE_EMULATOR_STREAMS=late or others runs the work of streams
+# later, see streams.h. Resident chunks, whose batches have several streams, are also tested with both.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../.."

@@ -267,10 +267,11 @@ fn of_callers_stream(error: DriverError) -> Error {
     ))
 }
 
-/// Prepares the calling thread for calls of the driver, and gives it back as it was when this is dropped: the host program may use another CUDA context.
+/// Prepares the calling thread for calls of the driver. When this is dropped, the thread has its CUDA context and its capture mode of before: the host program
+/// may use others. Guards of one thread must end in the reverse order of their beginning.
 ///
-/// While any thread of the program captures a graph, the driver refuses allocations, waits and more to all threads, and the attempt ends the capture. Our
-/// streams are in no such capture, so that the driver need not refuse them: the thread's capture mode is relaxed meanwhile.
+/// While the program captures a graph, the driver refuses allocations, waits and other calls: to the capturing thread, and to all threads if the capture's mode
+/// is global. The attempt also ends the capture. Our streams are in no such capture, so that these calls do no harm: a thread in relaxed mode may make them.
 pub(crate) struct ThreadGuard {
     context: Option<CUcontext>,
     capture_mode: Option<CUstreamCaptureMode>,

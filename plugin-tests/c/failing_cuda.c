@@ -4,7 +4,7 @@
  *     cc -shared -fPIC -Wl,-soname,libcuda_real.so -x c /dev/null -o libcuda_real.so
  *     cc -shared -fPIC -Wl,-soname,libcuda.so.1 failing_cuda.c -Wl,--no-as-needed libcuda_real.so -o libcuda.so.1 -ldl
  *
- * The first QUIRE_TEST_LAUNCHES launches of graphs succeed, and all behind them fail. A test that has loaded this library learns from quire_test_launched how
+ * The first QUIRE_TEST_LAUNCHES launches of graphs succeed, and all later ones fail. A test that has loaded this library learns from quire_test_launched how
  * many there were, and says by quire_test_allow and quire_test_place what else fails.
  */
 

@@ -326,8 +326,8 @@ def works_again(process: subprocess.Popen) -> Ended:
 def memory_taken_by_this_process(_: str, folder: Path) -> str:
     need_torch()
     path, waiting, lines = folder / "memory.h5", [], []
-    # 40 MiB suffice for the kernels and not for a session; 0 perhaps not even for the kernels. The memory is taken by one after the other, and all wait together until
-    # the GPU is tried again.
+    # 40 MiB suffice for the kernels and not for a session; 0 perhaps not even for the kernels. One process after the other takes the memory, and all wait
+    # together until the GPU is tried again.
     for leave in (0, 40):
         waiting.append(start(LOG, "gpu_client.py", "memory", path, leave))
         first_line(waiting[-1], "full: done")

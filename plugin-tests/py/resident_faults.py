@@ -334,7 +334,7 @@ def is_enough(what: str, number: int) -> bool:
 
 
 def first_that_is_enough(what: str, step: int) -> int:
-    """The least number with which nothing fails, by several processes at once: they start Python, open the GPU, or wait until it is tried again, most of their time."""
+    """The least number with which nothing fails. Several processes at once look for it, as most of their time goes into starting Python, opening the GPU, and waits."""
     at_once = min(os.cpu_count() or 1, MOST_AT_ONCE)
     numbers = range(0, MOST, step)
     with ThreadPoolExecutor(at_once) as pool:

@@ -92,7 +92,8 @@ def test_what_makes_no_sense_is_a_value_error(given: "dict[str, Any]", reason: s
 @pytest.mark.parametrize(
     "text",
     [
-        "", "eb=1", "abs", "abs=1,abs=2", "lossless=1", "abs=x", "abs=1_0", "abs=\N{FULLWIDTH DIGIT ONE}", "abs=1;rel=2", "abs=1,brick=8,brick=8", "abs=1,brick",
+        "", "eb=1", "abs", "abs=1,abs=2", "lossless=1", "abs=x", "abs=1_0", "abs=\N{FULLWIDTH DIGIT ONE}", "abs=1;rel=2", "abs=1,brick=8,brick=8",
+        "abs=1,brick",
     ],
 )  # fmt: skip
 def test_texts_that_make_no_sense_are_value_errors(text: str) -> None:

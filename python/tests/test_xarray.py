@@ -61,7 +61,6 @@ def test_one_bound_is_for_all_variables_that_are_worth_it(tmp_path: Path) -> Non
         assert words(tmp_path / "t.nc", name)[0] == quire
 
 
-
 @pytest.mark.parametrize("named", ["float32", "f4", ">f4", np.float32, float])
 def test_a_type_may_be_named_in_any_way(named: Any, tmp_path: Path) -> None:
     given = dataset()[["t", "u"]]

@@ -41,8 +41,8 @@ const ODDS: [Odd; 14] = [
     Odd::new(63),
 ];
 
-/// A number of the type's spacings. A wanted step below twice this number becomes a power of two: too few bits are left to recognise other steps. A wider one is
-/// lowered by this number of spacings.
+/// A number of the type's spacings. A wanted step below twice this number becomes a power of two: too few bits are left to recognise other steps. A wider one
+/// is lowered by this number of spacings.
 const FINE_STEP_SPACINGS: f64 = 64.0;
 /// The share of a bound that is kept for the errors of earlier steps too fine to be searched for, below the wanted step by a factor of more than 2^11.
 const UNSEEN_ERRORS: f64 = 1.0 / 1024.0;

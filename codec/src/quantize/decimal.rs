@@ -133,9 +133,9 @@ fn restore_values<V: Value, C: Integer>(codes: &[C], grid: &Decimal, order: Byte
 
 /// [`restore_values`] for values of type `f32`. A group whose codes are small is divided in binary32, in half the time.
 ///
-/// Both quotients are equal. A quotient that is no midpoint of two values of binary32 differs from every midpoint by more than 2^-49 of itself, since a midpoint
-/// has 25 bits and the divisor 24. The quotient in binary64 is off by at most 2^-53 of itself, so that both round to the same side. A midpoint needs a code of
-/// 2^24 or more.
+/// Both quotients are equal. A quotient that is no midpoint of two values of binary32 differs from every midpoint by more than 2^-49 of itself, since a
+/// midpoint has 25 bits and the divisor 24. The quotient in binary64 is off by at most 2^-53 of itself, so that both round to the same side. A midpoint needs a
+/// code of 2^24 or more.
 #[inline(always)]
 fn restore_f32<V: Value, C: Integer>(codes: &[C], grid: &Decimal, order: ByteOrder, chunk: &mut [u8]) {
     let divisor = grid.divisor as f32;

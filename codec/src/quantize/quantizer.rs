@@ -66,8 +66,8 @@ impl Quantizer {
         self.fill
     }
 
-    /// The magnitude of `steps` steps and 1 % more, rounded to the type: values of this magnitude or more are certain to have `steps` steps or more. Infinity if
-    /// the rounded number has fewer, as a subnormal number may.
+    /// The magnitude of `steps` steps and 1 % more, rounded to the type: values of this magnitude or more are certain to have `steps` steps or more. Infinity
+    /// if the rounded number has fewer, as a subnormal number may.
     pub(crate) fn magnitude_of<V: Value>(&self, steps: f64) -> V {
         let magnitude = V::round_from(1.01 * steps * self.step);
         if magnitude.to_f64() * self.inverse_step >= steps { magnitude } else { V::round_from(f64::INFINITY) }

@@ -3,18 +3,19 @@
 //! ```text
 //! claim a card ─ another process has it ──────────────────> the CPU's work goes on
 //!       │                                                        ^
-//!       └─> open the card ─> every LOOK: has this process had a place on the card for half of its work? ─ yes ─> give the claim back
-//!                                     ^                                                                   │ no
-//!                                     └───────────────────────────────────────────────────────────────────┘
+//!       └─> open the card ─> every LOOK: had half of this process's work a place on the card? ─ yes ─> give the claim back
+//!                                 ^                                                         │ no
+//!                                 └─────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A context takes 0.5 GB of a card's memory, and the time of a core to make. Where a card has no time for one more process, that is for nothing. So a process
-//! that opens a card claims it, and keeps the claim for as long as it finds no place there half of the time ([`super::turn`]): nobody else opens the card meanwhile.
-//! The one that opened it last is a fair judge, as places go around. It gives the claim back when places are free, when it has no chunks, and when it
-//! ends. MPS and long chunks have more places, so that more processes open the card.
+//! A context takes 0.5 GB of a card's memory, and 0.15 to 0.25 s of a core to make. Both are wasted where the card has no time for one more process. So a
+//! process that opens a card claims it, and no other process opens the card until the claim is given back. The process keeps the claim while more than half
+//! of its work, by time, finds no place on the card ([`super::turn`]). Places go from process to process, so that the last one to open the card can tell. It
+//! gives the claim back when it finds places, when it has no chunks, and when it ends. With MPS and with long chunks, a card has more places, and more
+//! processes open it.
 //!
 //! The claim is the lock of a byte of the card's device file. A process that was stopped (`SIGSTOP`, a suspended job) cannot give it back. So a claim does not
-//! count where the card is unused.
+//! count while the card is unused.
 
 use std::thread;
 use std::time::Duration;
@@ -25,17 +26,17 @@ use super::turn::{self, SharedCard};
 
 /// The byte of a card's file that is its claim. The first ones are places.
 const BYTE: usize = 64;
-/// A claim on a card that was unused at this many looks in a row, of 10 ms or more each, does not count.
+/// A claim does not count if the card was unused at this many looks in a row, 10 ms or more apart.
 const UNUSED_LOOKS: u32 = 100;
 /// How often a process that has a claim looks whether places are free.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The right to open a card, which no other process has until this is dropped.
+/// The right to open a card. While it is `Held`, no other process has it.
 pub(super) enum Claim {
     /// This process has not found its card yet.
     OnNoCard,
     Held(&'static SharedCard),
-    /// The card cannot be locked, or is unused by the process that has the claim.
+    /// The card cannot be locked, or the process that has the claim does not use it.
     NotNeeded,
 }
 
@@ -61,7 +62,7 @@ impl Claim {
         }
     }
 
-    /// Keeps the claim on an open card while this process finds no place there for half of its work. Ends as well where `goes_on` says so.
+    /// Keeps the claim on an open card while more than half of this process's work finds no place there, and `goes_on` returns true.
     pub(super) fn keep_while_card_is_full(self, goes_on: impl Fn() -> bool) {
         let Self::Held(card) = self else { return };
         let _ = card.times_since_last_asked();

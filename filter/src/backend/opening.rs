@@ -24,8 +24,8 @@
 //! place of 5.0, where the CPU alone has 8.2. Processes that nobody started as ranks keep their priority: 16 that never waited had the GPU one by one each
 //! 0.3 s, and each 1.8 s at a low priority.
 //!
-//! And while no core is idle, a rank's work counts a hundredth: it opens the GPU after 5 s. A job that writes for two seconds loses nothing by an opening that it
-//! gains nothing from, and one that writes for longer loses some tenths of a second in all.
+//! And while no core is idle, a rank's work counts a hundredth: it opens the GPU after 5 s. So a job that writes for two seconds opens none: it would lose
+//! time by that and gain none. A job that writes for longer loses some tenths of a second in all.
 //!
 //! # The end of a process, signals and forks
 //!

@@ -114,8 +114,9 @@ pub(super) struct SharedCard {
     pub(super) file: CardFile,
     pause: Duration,
     users: Mutex<Users>,
-    /// Nanoseconds that threads of this process have had a place, and those that they have computed chunks themselves because there was none.
+    /// Nanoseconds in which threads of this process had a place.
     on_the_card: AtomicU64,
+    /// Nanoseconds in which they computed chunks for the card themselves.
     elsewhere: AtomicU64,
 }
 
@@ -180,8 +181,8 @@ impl SharedCard {
         }
     }
 
-    /// Whether the card was unused at this many looks in a row, of a process that does not have it open. It looks every [`PAUSE`] at most, as a look takes the
-    /// first place for a moment.
+    /// Looks whether the card is unused, for a process that does not have it open. True if it was unused at this many looks in a row. There is no look within
+    /// [`PAUSE`] of the last one, as each takes the first place for a moment.
     pub(super) fn was_unused_at(&self, looks: u32) -> bool {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -197,7 +198,7 @@ impl SharedCard {
         users.unused_looks >= looks
     }
 
-    /// Counts work that a thread has done on a chunk for which there was no place.
+    /// Counts work that a thread has done itself on a chunk for the card.
     pub(super) fn note_work_elsewhere(&self, taken: Duration) {
         self.note(&self.elsewhere, taken);
     }
@@ -260,6 +261,21 @@ mod tests {
         std::thread::sleep(Duration::from_millis(2));
         assert_eq!(quick.take(1).ok(), Some(true));
         assert_eq!(quick.take(1).ok(), Some(true), "another thread");
+        std::fs::remove_file(path).expect("there");
+    }
+
+    #[test]
+    fn a_card_is_unused_after_several_looks_in_a_row_at_a_free_place() {
+        let path = std::env::temp_dir().join(format!("quire-unused-{}", std::process::id()));
+        std::fs::write(&path, "").expect("a file");
+        let (ours, looking) = (shared_file(&path, Duration::ZERO), shared_file(&path, Duration::ZERO));
+        assert_eq!([1, 2, 3].map(|_| looking.was_unused_at(2)), [false, true, true]);
+        assert_eq!(ours.take(1).ok(), Some(true), "a look leaves no lock");
+        assert!(!looking.was_unused_at(2), "the card is used");
+        ours.give_back();
+        assert_eq!([1, 2].map(|_| looking.was_unused_at(2)), [false, true], "the count begins anew");
+        let patient = shared_file(&path, Duration::from_secs(600));
+        assert_eq!([1, 2, 3].map(|_| patient.was_unused_at(1)), [true, false, false], "no look within the pause");
         std::fs::remove_file(path).expect("there");
     }
 

@@ -40,8 +40,8 @@ pub(super) struct RoundTokens {
 
 /// The vector operations of a decoder.
 pub(super) trait VectorOps: Copy {
-    /// Finds [`LANES`] tokens, in one round or, of fewer lanes, in several. A round looks up one token in each lane. Then each lane with 16 bits or fewer left in its buffer
-    /// gets the next word of `next_words`, in the order of the lanes.
+    /// Finds [`LANES`] tokens, in one round of [`LANES`] lanes or in several rounds of fewer. A round looks up one token in each lane. Then each lane with 16
+    /// bits or fewer left in its buffer gets the next word of `next_words`, in the order of the lanes.
     fn decode_rounds<const COUNT: usize>(
         self,
         lanes: &mut Lanes<COUNT>,

@@ -218,9 +218,9 @@ fn copy_row(source: &[u8], target: &mut [u8]) {
     }
 }
 
-/// Extents of a tile of about `values` values, whose rows are [`ROW_TO_SIDE`] times as long as its other sides, as far as the chunk allows. A side is a power of
-/// two plus one, or the chunk's extent. With a power of two plus one, both ends of a side are values of coarser levels, between which interpolation predicts the
-/// others, as it does in most of a chunk.
+/// Extents of a tile of about `values` values, whose rows are [`ROW_TO_SIDE`] times as long as its other sides, as far as the chunk allows. A side is a power
+/// of two plus one, or the chunk's extent. With a power of two plus one, both ends of a side are values of coarser levels, between which interpolation predicts
+/// the others, as it does in most of a chunk.
 fn tile_extents(chunk_extents: [usize; MAX_RANK], values: usize) -> [usize; MAX_RANK] {
     let mut side = [1; MAX_RANK];
     while side.iter().product::<usize>() < values {

@@ -22,8 +22,8 @@ pub(super) fn predicted_from(a: i32, b: i32, is_constant: bool) -> i32 {
     if is_constant { b.wrapping_mul(16) } else { b.wrapping_mul(24).wrapping_sub(a.wrapping_mul(8)) }
 }
 
-/// Weights, in sixteenths, of the neighbours at distances -3, -1, 1 and 3 (`a`, `b`, `c` and `d` of FORMAT.md §6.2), by which of them exist. The one at distance
-/// -1 always exists; others that do not weigh 0.
+/// Weights, in sixteenths, of the neighbours at distances -3, -1, 1 and 3 (`a`, `b`, `c` and `d` of FORMAT.md §6.2), by which of them exist. The one at
+/// distance -1 always exists; others that do not weigh 0.
 pub(in crate::predict) fn weights([has_a, _, has_c, has_d]: [bool; 4], is_linear: bool) -> [i8; 4] {
     match (has_a, has_c, has_d) {
         (_, true, _) if is_linear => [0, 8, 8, 0],
