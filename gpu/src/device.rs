@@ -189,6 +189,12 @@ pub fn device_in_steps(ordinal: usize, go_on: &dyn Fn() -> bool) -> Result<&'sta
     })
 }
 
+/// Whether this process was forked from one that had asked for a device: it has none.
+#[must_use]
+pub fn is_forked() -> bool {
+    first_process().is_err()
+}
+
 /// The process that has asked for a device, or 0.
 ///
 /// # Errors

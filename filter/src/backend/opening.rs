@@ -110,6 +110,10 @@ pub(super) fn is_over(choice: Choice) -> Result<(), Obstacle> {
     if SPENT.load(Ordering::Relaxed) < OPEN_AFTER.as_nanos() as u64 {
         return Err(Obstacle::LittleWork);
     }
+    // The device has the reason. A child shares its parent's locks, and would unlock them.
+    if quire_gpu::is_forked() {
+        return Ok(());
+    }
     // std allocates for a thread, and ends the process where it cannot.
     if ALLOCATOR.is_low() {
         return Err(Obstacle::LowMemory);

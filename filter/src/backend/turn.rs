@@ -104,7 +104,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         if let Some((card, begun)) = self.0 {
             card.give_back();
-            card.note(&card.on_the_card, begun.elapsed());
+            add(&card.on_the_card, begun.elapsed());
         }
     }
 }
@@ -200,11 +200,7 @@ impl SharedCard {
 
     /// Counts work that a thread has done itself on a chunk for the card.
     pub(super) fn note_work_elsewhere(&self, taken: Duration) {
-        self.note(&self.elsewhere, taken);
-    }
-
-    fn note(&self, counter: &AtomicU64, taken: Duration) {
-        counter.fetch_add(u64::try_from(taken.as_nanos()).unwrap_or(0), Ordering::Relaxed);
+        add(&self.elsewhere, taken);
     }
 
     /// The time with a place, and the time without one, since this was last asked.
@@ -212,6 +208,10 @@ impl SharedCard {
         let take = |counter: &AtomicU64| Duration::from_nanos(counter.swap(0, Ordering::Relaxed));
         (take(&self.on_the_card), take(&self.elsewhere))
     }
+}
+
+fn add(nanoseconds: &AtomicU64, taken: Duration) {
+    nanoseconds.fetch_add(u64::try_from(taken.as_nanos()).unwrap_or(0), Ordering::Relaxed);
 }
 
 #[cfg(test)]
