@@ -166,7 +166,7 @@ pub(crate) fn decode_parameters(stream: Unverified<'_>) -> Result<(Layout, Decod
     decode_parameters_of(stream, stream.bytes().len())
 }
 
-/// As [`decode_parameters`], for a stream of `length` bytes of which only the first ones may be there.
+/// The layout, kernel parameters and launch variant of a stream of `length` bytes. `stream` may hold only its first bytes: those of both headers.
 pub(crate) fn decode_parameters_of(stream: Unverified<'_>, length: usize) -> Result<(Layout, DecodeParameters, DecodeVariant)> {
     let header = stream.header();
     let (stream, body) = (stream.bytes(), stream.body());
