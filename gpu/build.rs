@@ -22,8 +22,8 @@ mod declare;
 #[path = "examples/decoders/job.rs"]
 #[allow(dead_code, unreachable_pub, reason = "written for an example, which takes all of it")]
 mod decoder_job;
-#[path = "src/job.rs"]
-#[allow(dead_code, unreachable_pub, reason = "written for the crate, which takes all of it")]
+#[path = "src/job/mod.rs"]
+#[allow(dead_code, unreachable_pub, unused_imports, reason = "written for the crate, which takes all of it")]
 mod job;
 
 use declare::{Constant, constant_text};
@@ -39,7 +39,7 @@ const KNOWS_COMPRESS_MODE: (u32, u32) = (12, 8);
 fn main() {
     let output = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     println!("cargo::rustc-check-cfg=cfg(quire_kernels)");
-    for path in ["kernels", "src/declare.rs", "src/job.rs", "examples/decoders/job.rs"] {
+    for path in ["kernels", "src/declare.rs", "src/job", "examples/decoders/job.rs"] {
         println!("cargo::rerun-if-changed={path}");
     }
     for variable in ["NVCC", "CUDA_HOME", "CUDA_PATH", "PATH", "QUIRE_REQUIRE_CUDA"] {
@@ -47,7 +47,7 @@ fn main() {
     }
     for (name, text) in [
         ("constants.cuh", constants()),
-        ("job_structs.cuh", shared_header("src/job.rs", &[], &job::struct_declarations())),
+        ("job_structs.cuh", shared_header("src/job", &[], &job::struct_declarations())),
         (
             "decoder_job.cuh",
             shared_header("examples/decoders/job.rs", decoder_job::CONSTANTS, &decoder_job::struct_declarations()),
@@ -163,11 +163,11 @@ macro_rules! of_codec {
     };
 }
 
-/// The codec's constants and those of `src/job.rs`, for the kernels.
+/// The codec's constants and those of `src/job`, for the kernels.
 fn constants() -> String {
-    assert_eq!(dictionary::books().len(), job::BOOKS, "the dictionary has grown: change BOOKS in gpu/src/job.rs");
-    let mut text = String::from("// Written by gpu/build.rs from quire-codec and gpu/src/job.rs.\n#pragma once\n\n");
-    text.extend(job::CONSTANTS.iter().map(constant_text));
+    assert_eq!(dictionary::books().len(), job::BOOKS, "the dictionary has grown: change BOOKS in gpu/src/job/common.rs");
+    let mut text = String::from("// Written by gpu/build.rs from quire-codec and gpu/src/job.\n#pragma once\n\n");
+    text.extend(job::constants().map(constant_text));
     let same = of_codec! {
         alphabet: SEGMENT, DIRECT_MAX, DIRECT_ZERO, FIRST_CLASS;
         book_choice: BOOK_BITS_A_SYMBOL, BOOK_BITS_A_CODE, CUSTOM_GAIN_DIVISOR, ENTROPY_EXCESS_DIVISOR;
