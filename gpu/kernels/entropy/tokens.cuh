@@ -50,7 +50,7 @@ __device__ __forceinline__ u32 zeros_behind(const u32* zeros, u32 thread) {
 
 /// Tokens of a segment of `length` integers.
 template <typename C>
-__device__ __forceinline__ void write_tokens(TokenShared<C>& shared, const EncodePlane& plane, u64 slot, u32 length, const Own<C>& own) {
+__device__ __forceinline__ void write_tokens(TokenShared<C>& shared, const EncodePlane& plane, u64 slot, u32 length, const EightDifferences<C>& own) {
   typedef typename Unsigned<C>::Type U;
   const u32 first = threadIdx.x * VALUES_PER_THREAD;
   const u32 zero_before = first > 0 ? reinterpret_cast<u8*>(shared.zeros)[threadIdx.x - 1] >> 7 : 0;
@@ -159,7 +159,7 @@ __device__ __forceinline__ void tokenize_plane(TokenShared<C>& shared, const Enc
   count_from_zero(shared);
   for (u32 segment = blockIdx.x; segment < segments; segment += gridDim.x) {
     const u32 start = segment * SEGMENT, length = min(SEGMENT, elements - start);
-    Own<C> own;
+    EightDifferences<C> own;
     differences(start, length, own);
     write_tokens(shared, job.planes[number], u64(blockIdx.y) * job.segments + segment, length, own);
   }
@@ -198,7 +198,7 @@ __device__ __forceinline__ void tokenize_mask(TokenShared<C>& shared, const Enco
     const u32 nonflat_count = shared.nonflat_count;
     for (u32 k = 0; k < nonflat_count; k++) {
       const u32 segment = shared.nonflat[k], start = segment * SEGMENT, length = min(SEGMENT, shape.elements - start);
-      Own<C> own;
+      EightDifferences<C> own;
       mask_differences(shared, mask, shape, start, length, axes, own);
       write_tokens(shared, plane, u64(blockIdx.y) * job.segments + segment, length, own);
     }
@@ -213,7 +213,7 @@ __device__ __forceinline__ void tokenize_exceptions(TokenShared<C>& shared, cons
   if (state.exceptions <= job.most_listed) return;
   tokenize_mask(shared, job, state);
   tokenize_plane(shared, job, BITS, state.exceptions,
-                 [&](u32 start, u32 length, Own<C>& own) { bits_differences<C>(shared, job, start, length, own); });
+                 [&](u32 start, u32 length, EightDifferences<C>& own) { bits_differences<C>(shared, job, start, length, own); });
 }
 
 /// Tokens of all planes of a chunk. blockIdx.y is the chunk. blockIdx.z is 0 for the codes, 1 for the planes of exceptions. The blocks along x share the
@@ -226,14 +226,14 @@ __device__ void tokenize(const EncodeJob& job) {
   if (is_constant(job, state)) return;
   if (blockIdx.z == 1) return tokenize_exceptions(shared, job, state);
   tokenize_plane(shared, job, CODES, job.shape.elements,
-                 [&](u32 start, u32 length, Own<C>& own) { code_differences<V>(shared, job, start, length, own); });
+                 [&](u32 start, u32 length, EightDifferences<C>& own) { code_differences<V>(shared, job, start, length, own); });
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 4) tokenize_f32(const __grid_constant__ EncodeJob job) { tokenize<float>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS, 3) tokenize_f64(const __grid_constant__ EncodeJob job) { tokenize<double>(job); }
 
-/// Tokens that a thread expands at a time. A batch is the tokens that all threads of a block expand at a time. Below, T is the number of threads of a block:
-/// FEW_SEGMENTS_EXPAND_THREADS if a job has few segments for each multiprocessor, otherwise EXPAND_THREADS.
+/// Tokens that a thread expands at a time. Below, T is the number of threads of a block: FEW_SEGMENTS_EXPAND_THREADS if a job has few segments
+/// for each multiprocessor, otherwise EXPAND_THREADS.
 constexpr u32 TOKENS_PER_THREAD = 8;
 /// A block with at most this many extra words has them copied to shared memory. Others are read from global memory.
 constexpr u32 STAGE_EXTRA_WORDS = 1024;
@@ -307,7 +307,7 @@ struct ExpandShared {
 /// The shortest run of a symbol's entry.
 __device__ __forceinline__ u32 run_start(u32 entry) { return entry >> START_SHIFT & ((1u << (FIRST_SHIFT - START_SHIFT)) - 1); }
 
-/// A thread's tokens of a batch.
+/// The TOKENS_PER_THREAD tokens that a thread expands at a time.
 template <typename C>
 struct Expander {
   u32 entries[TOKENS_PER_THREAD];
@@ -407,15 +407,15 @@ __device__ __forceinline__ bool lanes_end_well(const LanesEnd& end, u32 lanes, u
 template <u32 T, typename C, typename Words>
 __device__ void expand_block(ExpandShared<C, T>& shared, const BlockSymbols& symbols, const LanesEnd& end, u32 lanes, const Words& words, C* out,
                              u32 length) {
-  constexpr u32 BATCH_TOKENS = T * TOKENS_PER_THREAD;
+  constexpr u32 TOKENS_AT_ONCE = T * TOKENS_PER_THREAD;
   u32 at = 0, extra_at = 0, token = threadIdx.x * TOKENS_PER_THREAD;
   TokenSymbols next = symbols.read(token);
   // Every token expands to one difference at least, so that the loop ends.
-  for (;; token += BATCH_TOKENS) {
+  for (;; token += TOKENS_AT_ONCE) {
     Expander<C> expander;
     const u32 own_bits = expander.look_up(shared.entries, next);
-    // These loads are in flight while this batch is expanded.
-    next = symbols.read(token + BATCH_TOKENS);
+    // These loads are in flight while these tokens are expanded.
+    next = symbols.read(token + TOKENS_AT_ONCE);
     ExpandSum<T> bits(own_bits, shared.scratch[0]);
     __syncthreads();
     const u32 total_bits = bits.join(shared.scratch[0]), bit_at = extra_at + bits.before;

@@ -382,15 +382,15 @@ __device__ __forceinline__ bool load_entries(const TileBlock& block, Memory& mem
   return others & ENTRY_KINDS;
 }
 
-/// Interpolates a group of tiles, whose entries are in `memory`, and counts its residuals. `way`: the number of the kind of interpolation. The caller has
+/// Interpolates a group of tiles, whose entries are in `memory`, and counts its residuals. `interpolation`: the number of its kind. The caller has
 /// passed a barrier behind its writes of the entries.
 template <bool ALL_BETWEEN, typename Memory>
-__device__ __forceinline__ void measure_residuals(const TileBlock& block, Memory& memory, u32 way) {
+__device__ __forceinline__ void measure_residuals(const TileBlock& block, Memory& memory, u32 interpolation) {
   const TileKind& kind = block.kind();
   const TilePasses& passes = *block.job.passes;
-  const TileTerm* terms = terms_of(block.job, way);
+  const TileTerm* terms = terms_of(block.job, interpolation);
   const u32 first = kind.uncounted_residuals;
-  GroupCoder<Memory, ALL_BETWEEN> coder = {block, memory, first, (way & LINEAR_INTERPOLATION) != 0, {}, 0, 0};
+  GroupCoder<Memory, ALL_BETWEEN> coder = {block, memory, first, (interpolation & LINEAR_INTERPOLATION) != 0, {}, 0, 0};
   if (threadIdx.x == 0) {
     const i32 predictions[GROUP_TILES] = {};
     coder.code_values(0, 0, predictions);
@@ -415,8 +415,8 @@ __device__ __forceinline__ void measure_residuals(const TileBlock& block, Memory
   const ResidualCounts counted = coder.sums.sum_of_warp(__reduce_add_sync(ALL_LANES, coder.residuals), __reduce_add_sync(ALL_LANES, rises));
   const u32 outliers = __reduce_add_sync(ALL_LANES, coder.outliers);
   if (lane_id() == 0) {
-    add_counts(block.sums().residuals[way], counted);
-    atomicAdd(&block.sums().outliers[way], outliers);
+    add_counts(block.sums().residuals[interpolation], counted);
+    atomicAdd(&block.sums().outliers[interpolation], outliers);
   }
 }
 
@@ -511,7 +511,8 @@ __device__ __forceinline__ void measure_tiles(const TileJob& job) {
   }
 }
 
-/// Reads the interpolated tiles of a batch, and measures the differences of the others. Grid: groups of interpolated tiles and then blocks of differences, chunks.
+/// Reads the interpolated tiles of a batch, and measures the differences of the others. Grid: groups of interpolated tiles and then blocks of differences;
+/// chunks.
 template <typename V>
 __device__ __forceinline__ void measure_batch(const TileJob& job) {
   __shared__ union {
@@ -525,8 +526,8 @@ __device__ __forceinline__ void measure_batch(const TileJob& job) {
   }
 }
 
-/// Measures kinds of interpolation of a batch: cubic and linear, or those that were decided on; in the second round also differences along the best set of axes.
-/// Grid: groups of tiles and kinds, chunks.
+/// Measures kinds of interpolation of a batch: cubic and linear, or those that were decided on; in the second round also differences along the best set of
+/// axes. Grid: groups of tiles and kinds; chunks.
 template <u32 VALUES>
 __device__ __forceinline__ void measure_kinds_of_batch(const TileJob& job, u32 round) {
   __shared__ GroupMemory<VALUES> memory;

@@ -206,7 +206,7 @@ struct alignas(2 * sizeof(T)) Two {
 };
 
 /// Indices of a pair: of its first value in the chunk, and of its residuals.
-struct PairPlace {
+struct PairIndices {
   u32 index, even_residual, odd_residual;
   bool has_odd;  // the last pair of a row may have one value
 };
@@ -291,7 +291,7 @@ struct EncodeSide {
   __device__ __forceinline__ bool values_are_aligned() const { return u64(chunk) % (2 * sizeof(V)) == 0; }
   /// The values of a pair.
   template <bool HAS_EVEN, typename Access>
-  __device__ __forceinline__ Two<V> inputs(const Access& access, const PairPlace& at) const {
+  __device__ __forceinline__ Two<V> inputs(const Access& access, const PairIndices& at) const {
     typedef typename ValueType<V>::Stored Stored;
     const Two<Stored> two = access.read(reinterpret_cast<const Stored*>(chunk) + at.index, at.has_odd);
     const auto value = [&](Stored bits) { return ValueType<V>::from_bits(is_big_endian ? ValueType<V>::swap(bits) : bits); };
@@ -299,7 +299,7 @@ struct EncodeSide {
   }
   /// Writes the residuals of a pair.
   template <bool HAS_EVEN, typename Access>
-  __device__ __forceinline__ void write(const Access&, const PairPlace& at, const Two<i32>&, const Two<Code>& output) const {
+  __device__ __forceinline__ void write(const Access&, const PairIndices& at, const Two<i32>&, const Two<Code>& output) const {
     if (HAS_EVEN) residuals[at.even_residual] = output.even;
     if (at.has_odd) residuals[at.odd_residual] = output.odd;
   }
@@ -369,12 +369,12 @@ struct DecodeSide {
   __device__ __forceinline__ bool values_are_aligned() const { return u64(output) % (2 * sizeof(V)) == 0; }
   /// The residuals of a pair.
   template <bool HAS_EVEN, typename Access>
-  __device__ __forceinline__ Two<Code> inputs(const Access&, const PairPlace& at) const {
+  __device__ __forceinline__ Two<Code> inputs(const Access&, const PairIndices& at) const {
     return {HAS_EVEN ? residuals[at.even_residual] : Code(0), at.has_odd ? residuals[at.odd_residual] : Code(0)};
   }
   /// Writes the values of a pair.
   template <bool HAS_EVEN, typename Access>
-  __device__ __forceinline__ void write(const Access& access, const PairPlace& at, const Two<i32>& positions, const Two<Code>&) const {
+  __device__ __forceinline__ void write(const Access& access, const PairIndices& at, const Two<i32>& positions, const Two<Code>&) const {
     if (writes_values) access.write(reinterpret_cast<Bits*>(output) + at.index, at.has_odd, Two<Bits>{bits_of(positions.even), bits_of(positions.odd)});
   }
 };
