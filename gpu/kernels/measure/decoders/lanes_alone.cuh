@@ -9,7 +9,7 @@
 //
 //     lanes_cache   the word through the cache, one table for the warps of a block of threads
 //     lanes_ring    words are brought to shared memory some steps ahead
-//     lanes_banked  the same, and codes of up to nine bits are looked up in a table that each lane has in its own bank
+//     lanes_banked  as lanes_ring; codes of up to nine bits are looked up in a table that each lane has in its own bank
 #pragma once
 
 #include "scan.cuh"
