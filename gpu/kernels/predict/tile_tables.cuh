@@ -2,7 +2,7 @@
 // CPU: codec/src/predict/choice/tile.rs, codec/src/predict/choice/tile_lanes.rs.
 #pragma once
 
-#include "interpolation.cuh"
+#include "coarse_levels.cuh"
 
 /// How a value of a tile is predicted along one of the axes along which it is odd in its level.
 struct alignas(16) TileTerm {

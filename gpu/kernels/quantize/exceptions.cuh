@@ -152,6 +152,24 @@ __device__ void fill_and_gather(const EncodeJob& job) {
   }
 }
 
+/// Counts the exceptions that interpolation has set in the mask, for each segment, and adds them up for every SLOTS_PER_SUM segments and for the chunk.
+extern "C" __global__ void __launch_bounds__(THREADS) count_interpolated_exceptions(const __grid_constant__ EncodeJob job) {
+  EncodeState& state = job.states[blockIdx.y];
+  if (is_constant(job, state)) return;
+  for (u32 segment = blockIdx.x * WARPS + warp_id(); segment < job.segments; segment += gridDim.x * WARPS) {
+    const u64 slot = u64(blockIdx.y) * job.segments + segment;
+    u32 count = 0;
+    for (u32 word = lane_id(); word < MASK_WORDS; word += WARP) count += __popc(job.mask[slot * MASK_WORDS + word]);
+    count = warp_sum(count);
+    if (lane_id() != 0) continue;
+    job.exception_counts[slot] = count;
+    if (count) {
+      atomicAdd(&state.exceptions, count);
+      atomicAdd(&job.exception_sums[u64(blockIdx.y) * job.sums + segment / SLOTS_PER_SUM], count);
+    }
+  }
+}
+
 /// Exceptions of each segment, from the decoded mask.
 extern "C" __global__ void __launch_bounds__(THREADS) count_exceptions(const __grid_constant__ DecodeJob job) {
   __shared__ u32 scratch[WARPS + 1];
