@@ -30,8 +30,9 @@ use declare::{Constant, constant_text};
 
 /// Machine code for these, and PTX of the last one for GPUs to come.
 const ARCHITECTURES: [&str; 2] = ["80", "90"];
-/// The assemblers of CUDA 11.8, 12.0 and 12.2 keep stale upper halves beside 16-bit words that come from shared memory (PRMT 0x7610 in `decode_lanes` for sm_90),
-/// so that the decoder refuses good streams. Kernels of 12.4, 12.6, 12.8, 12.9 and 13.0 make the CPU's bytes (gpu/tests/parity on an H100: golden, batches, bounds).
+/// The assemblers of CUDA 11.8, 12.0 and 12.2 keep stale upper halves beside 16-bit words that come from shared memory (PRMT 0x7610 in `decode_lanes` for
+/// sm_90), so that the decoder refuses good streams. Kernels of 12.4, 12.6, 12.8, 12.9 and 13.0 make the CPU's bytes (gpu/tests/parity on an H100: golden,
+/// batches, bounds).
 const OLDEST_NVCC: (u32, u32) = (12, 4);
 /// The first version that has `--compress-mode`.
 const KNOWS_COMPRESS_MODE: (u32, u32) = (12, 8);
