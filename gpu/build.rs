@@ -22,16 +22,17 @@ mod declare;
 #[path = "examples/decoders/job.rs"]
 #[allow(dead_code, unreachable_pub, reason = "written for an example, which takes all of it")]
 mod decoder_job;
-#[path = "src/job.rs"]
-#[allow(dead_code, unreachable_pub, reason = "written for the crate, which takes all of it")]
+#[path = "src/job/mod.rs"]
+#[allow(dead_code, unreachable_pub, unused_imports, reason = "written for the crate, which takes all of it")]
 mod job;
 
 use declare::{Constant, constant_text};
 
 /// Machine code for these, and PTX of the last one for GPUs to come.
 const ARCHITECTURES: [&str; 2] = ["80", "90"];
-/// The assemblers of CUDA 11.8, 12.0 and 12.2 keep stale upper halves beside 16-bit words that come from shared memory (PRMT 0x7610 in `decode_lanes` for sm_90),
-/// so that the decoder refuses good streams. Kernels of 12.4, 12.6, 12.8, 12.9 and 13.0 make the CPU's bytes (gpu/tests/parity on an H100: golden, batches, bounds).
+/// The assemblers of CUDA 11.8, 12.0 and 12.2 keep stale upper halves beside 16-bit words that come from shared memory (PRMT 0x7610 in `decode_lanes` for
+/// sm_90), so that the decoder refuses good streams. Kernels of 12.4, 12.6, 12.8, 12.9 and 13.0 make the CPU's bytes (gpu/tests/parity on an H100: golden,
+/// batches, bounds).
 const OLDEST_NVCC: (u32, u32) = (12, 4);
 /// The first version that has `--compress-mode`.
 const KNOWS_COMPRESS_MODE: (u32, u32) = (12, 8);
@@ -39,7 +40,7 @@ const KNOWS_COMPRESS_MODE: (u32, u32) = (12, 8);
 fn main() {
     let output = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     println!("cargo::rustc-check-cfg=cfg(quire_kernels)");
-    for path in ["kernels", "src/declare.rs", "src/job.rs", "examples/decoders/job.rs"] {
+    for path in ["kernels", "src/declare.rs", "src/job", "examples/decoders/job.rs"] {
         println!("cargo::rerun-if-changed={path}");
     }
     for variable in ["NVCC", "CUDA_HOME", "CUDA_PATH", "PATH", "QUIRE_REQUIRE_CUDA"] {
@@ -47,7 +48,7 @@ fn main() {
     }
     for (name, text) in [
         ("constants.cuh", constants()),
-        ("job_structs.cuh", shared_header("src/job.rs", &[], &job::struct_declarations())),
+        ("job_structs.cuh", shared_header("src/job", &[], &job::struct_declarations())),
         (
             "decoder_job.cuh",
             shared_header("examples/decoders/job.rs", decoder_job::CONSTANTS, &decoder_job::struct_declarations()),
@@ -163,11 +164,11 @@ macro_rules! of_codec {
     };
 }
 
-/// The codec's constants and those of `src/job.rs`, for the kernels.
+/// The codec's constants and those of `src/job`, for the kernels.
 fn constants() -> String {
-    assert_eq!(dictionary::books().len(), job::BOOKS, "the dictionary has grown: change BOOKS in gpu/src/job.rs");
-    let mut text = String::from("// Written by gpu/build.rs from quire-codec and gpu/src/job.rs.\n#pragma once\n\n");
-    text.extend(job::CONSTANTS.iter().map(constant_text));
+    assert_eq!(dictionary::books().len(), job::BOOKS, "the dictionary has grown: change BOOKS in gpu/src/job/common.rs");
+    let mut text = String::from("// Written by gpu/build.rs from quire-codec and gpu/src/job.\n#pragma once\n\n");
+    text.extend(job::constants().map(constant_text));
     let same = of_codec! {
         alphabet: SEGMENT, DIRECT_MAX, DIRECT_ZERO, FIRST_CLASS;
         book_choice: BOOK_BITS_A_SYMBOL, BOOK_BITS_A_CODE, CUSTOM_GAIN_DIVISOR, ENTROPY_EXCESS_DIVISOR;

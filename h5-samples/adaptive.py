@@ -1,4 +1,5 @@
-"""Makes dictionaries for domains with `quire train` from the generator's fields of seed 2, tries them on the fields of seed 1 through h5py, and draws a series of chunks.
+"""Makes dictionaries for domains with `quire train` from the generator's fields of seed 2, tries them on the fields of seed 1 through h5py, and draws a series
+of chunks.
 
 Run by adaptive.sh.
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures what codebooks save that are kept from chunk to chunk or made for a domain, as in CEAZ's experiment with one dataset behind another. Draws a picture, and
-# makes the domain dictionaries in h5-samples/dictionaries again. Needs cargo, python3 and libhdf5-dev; installs the rest. Takes about a minute.
+# Measures what codebooks save that are kept from chunk to chunk or made for a domain, as in CEAZ's experiment with one dataset behind another. Draws a
+# picture, and makes the domain dictionaries in h5-samples/dictionaries again. Needs cargo, python3 and libhdf5-dev; installs the rest. Takes about a minute.
 #
 #     h5-samples/adaptive.sh [FILE]     the tables go to FILE, series and picture beside it (.csv, .png); results/adaptive.txt by default
 set -euo pipefail

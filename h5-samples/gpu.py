@@ -184,7 +184,8 @@ def main() -> int:
         lines += ["", "the same for other bounds", f"{'chunk':<8}{'options':<27}{'ratio':>7}{'backend':>9}   {'compress':<32}{'decompress':<32}"]
         for edge, options in product((64, 256), OPTIONS):
             step(f"{edge}^3, {options}")
-            results = {backend: remote.ask("options", edge, options, 21 if backend == "cuda" else max(2, 21 * 64**3 // edge**3)) for backend, remote in remotes.items()}
+            repeats = {"cuda": 21, "cpu": max(2, 21 * 64**3 // edge**3)}
+            results = {backend: remote.ask("options", edge, options, repeats[backend]) for backend, remote in remotes.items()}
             if results["cuda"][2] != results["cpu"][2]:
                 raise RuntimeError(f"different streams of {edge}^3 with {options}")
             for backend, (there, back, stream) in results.items():

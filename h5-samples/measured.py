@@ -12,7 +12,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 def measured() -> str:
-    """The line, such as "measured: format 0.5, commit 5b246b8"."""
+    """The line, such as "measured: format 1.0, commit 645f1b7"."""
     title = (REPOSITORY / "FORMAT.md").read_text(encoding="utf-8").splitlines()[0] if (REPOSITORY / "FORMAT.md").is_file() else ""
     version = re.search(r"version (\d+\.\d+)$", title)
     return f"measured: format {version[1] if version else 'not known'}, commit {_commit()}"

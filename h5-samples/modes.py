@@ -119,7 +119,8 @@ def noise(chunk: Field, decoded: np.ndarray) -> float:
 
 
 def psnr(plugin: Plugin, arrays: dict[str, list[Field]]) -> None:
-    """Prints for each array how many dB the PSNR of its chunks is above the PSNR asked for. Chunks that are exact at any bound have no PSNR and are left out."""
+    """Prints for each array how many dB the PSNR of its chunks is above the PSNR asked for. Chunks that are exact at any bound have no PSNR and are left
+    out."""
     print("\nPSNR: dB beyond what was asked for, least and median over the chunks of an array, and ratio compared with an even spread of errors\n")
     print(f"{'array':<26}" + "".join(f" {f'{asked} dB':>28}" for asked in (50, 70, 90)))
     for name, chunks in arrays.items():

@@ -50,8 +50,8 @@ LOSSLESS = ("Blosc2", "bitshuffle", "gzip")
 REPEATS = 3
 # Colors of the picture. Those of our filter on a GPU are darker.
 COLORS = {
-    "Quire": "#d62728", "Quire bit planes": "#ff7f0e", "Quire cuda": "#7f0000", "Quire bit planes cuda": "#a35200", "SZ3": "#1f77b4", "ZFP": "#2ca02c", "SPERR": "#9467bd",
-    "Blosc2": "#8c564b", "bitshuffle": "#e377c2", "gzip": "#7f7f7f",
+    "Quire": "#d62728", "Quire bit planes": "#ff7f0e", "Quire cuda": "#7f0000", "Quire bit planes cuda": "#a35200",
+    "SZ3": "#1f77b4", "ZFP": "#2ca02c", "SPERR": "#9467bd", "Blosc2": "#8c564b", "bitshuffle": "#e377c2", "gzip": "#7f7f7f",
 }  # fmt: skip
 # Longest time for a row, in seconds.
 LIMIT = 300
@@ -216,7 +216,9 @@ def error_of(values: np.ndarray, read: np.ndarray, fill: "float | None", bound: 
     return found | {"failure": "; ".join(failures)}
 
 
-def alone(arguments: argparse.Namespace, row: Row, values: np.ndarray, chunk: "tuple[int, ...]", how: "dict[str, Any]", bound: "float | None") -> "dict[str, Any]":
+def alone(
+    arguments: argparse.Namespace, row: Row, values: np.ndarray, chunk: "tuple[int, ...]", how: "dict[str, Any]", bound: "float | None"
+) -> "dict[str, Any]":
     """Times of filter() on the middle chunk, without HDF5, and of the codec's stages."""
     corner = [(extent // side // 2) * side for extent, side in zip(values.shape, chunk)]
     part = np.ascontiguousarray(values[tuple(slice(at, at + side) for at, side in zip(corner, chunk))])
@@ -329,7 +331,8 @@ def plot(path: Path) -> None:
     for column, field in zip(axes.T, fields):
         series: "dict[str, list[tuple[int, float, float, float, bool]]]" = {}
         for row in table:
-            if row["field"] == field and row["option"] in (shown, "lossless") and row["codebook"] == "auto" and not (row["codec"] in OURS and row["option"] == "lossless"):
+            is_shown = row["option"] == shown or (row["option"] == "lossless" and row["codec"] not in OURS)
+            if row["field"] == field and row["codebook"] == "auto" and is_shown:
                 values = int(np.prod([int(side) for side in row["chunk"].split("x")]))
                 name = f"{row['codec']} {row['backend']}".strip() if row["backend"] != "cpu" else row["codec"]
                 sides = row["chunk"].split("x")

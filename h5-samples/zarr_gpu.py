@@ -125,7 +125,7 @@ class Work:
 
     arguments: argparse.Namespace
     values: np.ndarray
-    #: The same of CuPy, if the worker has the GPU.
+    #: `values` as an array of CuPy, if the worker has the GPU.
     on_gpu: Any
     bound: float
 

@@ -37,12 +37,13 @@ pub(crate) struct Arguments {
 /// File name of the plugin.
 const LIBRARY_NAME: &str = "libh5zquire.so";
 /// The environment variables that change how HDF5 finds the plugin or how the plugin works.
-const VARIABLES: [&str; 7] = [
+const VARIABLES: [&str; 8] = [
     "HDF5_PLUGIN_PATH",
     "HDF5_PLUGIN_PRELOAD",
     "QUIRE_BACKEND",
     "QUIRE_DEVICE",
     "QUIRE_LOG",
+    "QUIRE_THREADS",
     "QUIRE_DICTIONARY",
     "QUIRE_CODEBOOK",
 ];

@@ -33,7 +33,7 @@ use crate::datasets;
 use crate::jobs::Jobs;
 use crate::library::{links, message, objects};
 use crate::names::Name;
-use crate::output::{Outcome, Table, complain, number, print_json, progress, say};
+use crate::output::{Outcome, Table, complain, grouped, number, print_json, progress, say};
 use crate::part;
 use selection::Setting;
 
@@ -290,12 +290,16 @@ fn copy_user_block(from: &Path, to: &Path, length: u64) -> Result<(), String> {
 }
 
 impl Report {
-    /// Notes on choices of the plan, on what could not be kept, and on bounds.
-    fn notes(&self) -> Vec<String> {
-        let chosen = self.plan.tasks.iter().filter_map(|task| Some(format!("{}: {}", task.path, task.note.as_ref()?)));
+    /// Notes on the chunks of datasets.
+    fn notes_on_chunks(&self) -> Vec<(Name, String)> {
+        self.plan.tasks.iter().filter_map(|task| Some((task.path.clone(), task.note.clone()?))).collect()
+    }
+
+    /// Notes on what could not be kept, and on bounds.
+    fn other_notes(&self) -> Vec<String> {
         let far = self.plan.tasks.iter().zip(&self.done);
         let far = far.filter_map(|(task, done)| Some(format!("{}: {}", task.path, done.difference.far?)));
-        chosen.chain(self.notes.iter().cloned()).chain(far).collect()
+        self.notes.iter().cloned().chain(far).collect()
     }
 
     fn json(&self, job: &Job<'_>) -> Value {
@@ -310,10 +314,12 @@ impl Report {
             value
         });
         let skipped = self.plan.skipped.0.iter().map(|(path, reason)| json!({ "path": path.json(), "reason": reason }));
+        let notes = self.notes_on_chunks().into_iter().map(|(path, note)| format!("{path}: {note}"));
+        let notes: Vec<String> = notes.chain(self.other_notes()).collect();
         json!({
             "input": Name::from(job.input).json(), "output": Name::from(&*job.output).json(),
             "input_bytes": self.sizes.map(|(before, _)| before), "output_bytes": self.sizes.map(|(_, after)| after), "verified": self.sizes.is_some(),
-            "datasets": datasets.collect::<Vec<_>>(), "skipped": skipped.collect::<Vec<_>>(), "notes": self.notes(),
+            "datasets": datasets.collect::<Vec<_>>(), "skipped": skipped.collect::<Vec<_>>(), "notes": notes,
         })
     }
 
@@ -340,7 +346,8 @@ impl Report {
         }
         table.print();
         self.plan.skipped.lines(is_verbose).iter().for_each(say);
-        self.notes().iter().for_each(|note| say(format_args!("note: {note}")));
+        grouped("note:", &self.notes_on_chunks()).iter().for_each(say);
+        self.other_notes().iter().for_each(|note| say(format_args!("note: {note}")));
         let output = Name::from(&*job.output);
         match self.sizes {
             Some((before, after)) => say(format_args!("{before} bytes -> {after} bytes, verified: {output}")),

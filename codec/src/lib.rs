@@ -16,13 +16,13 @@
 //! | # | stage | FORMAT.md | CPU | CUDA |
 //! |---|---|---|---|---|
 //! | 0 | settle the bound | §11 | `bound.rs`, `bound/earlier.rs`, `bound/ladder.rs`, `bound/padding.rs`, `bound/psnr.rs`, `bound/ratio.rs`, `bound/spacing.rs`, `bound/values.rs` | the same functions |
-//! | 0 | choose grid and predictor | §11 | `predict/choice.rs` | `predict/choice.cuh` measures tiles; the same functions decide, for batches `predict/estimate.cuh`; `predict/tile_counts.cuh`, `predict/tile_tables.cuh`, `predict/tile_values.cuh` |
+//! | 0 | choose grid and predictor | §11 | `predict/choice.rs` | `predict/choice.cuh` measures tiles; the same functions decide, for batches `predict/estimate.cuh`; `predict/tile_differences.cuh`, `predict/tile_groups.cuh`, `predict/tile_counts.cuh`, `predict/tile_tables.cuh`, `predict/tile_values.cuh` |
 //! | 1 | quantize on an absolute bound's grid or on a lattice | §5.1 | `quantize/grid.rs`, `quantize/quantizer.rs`, `quantize/linear.rs`, `quantize/lattice.rs`, `quantize/excluded.rs`, `quantize/fast_f32.rs` | `quantize/segments.cuh`, `quantize/linear.cuh`, `quantize/lattice.cuh`, `quantize/fast_f32.cuh` |
 //! | 1 | mark exceptions, fill their gaps, list or mask them | §4, §5 | `quantize/bitmap.rs`, `quantize/gaps.rs`, `quantize/exceptions.rs` | `quantize/exceptions.cuh` |
 //! | 1' | or exact integers, steps of integers, steps of the logarithm, decimals | §5.3–§5.6 | `number/element.rs`, `quantize/integer_steps.rs`, `quantize/logarithm.rs`, `quantize/decimal.rs` | `quantize/grid.cuh`, `quantize/integer_steps.cuh`, `quantize/logarithm.cuh`, `quantize/decimal.cuh` |
 //! | 2 | predict by differences | §6.1 | `predict/lorenzo.rs`, `predict/sums.rs` | `predict/lorenzo.cuh`, `predict/sums.cuh` |
-//! | 2' | or quantize and predict by interpolation | §5.2, §6.2 | `quantize/fine_grid.rs`, `quantize/positions.rs`, `predict/interpolation.rs` | `quantize/fine_grid.cuh`, `predict/interpolation.cuh`, `predict/fine_levels.cuh` |
-//! | 3 | runs and classes | §7 | `entropy/alphabet.rs`, `entropy/tokens.rs` | `entropy/alphabet.cuh`, `entropy/tokens.cuh` |
+//! | 2' | or quantize and predict by interpolation | §5.2, §6.2 | `quantize/fine_grid.rs`, `quantize/positions.rs`, `predict/interpolation.rs` | `quantize/fine_grid.cuh`, `predict/interpolation.cuh`, `predict/coarse_levels.cuh`, `predict/fine_levels.cuh` |
+//! | 3 | runs and classes | §7 | `entropy/alphabet.rs`, `entropy/tokens.rs` | `entropy/alphabet.cuh`, `entropy/tokens.cuh`, `entropy/expand.cuh` |
 //! | 4 | choose a codebook | §8, §11 | `entropy/codebook.rs`, `entropy/book_choice.rs`, `entropy/book_lengths.rs`, `entropy/dictionary.rs`, `entropy/adaptive.rs` | `entropy/codebook.cuh`, `entropy/book_lengths.cuh` |
 //! | 5 | Huffman code in lanes | §9.1 | `entropy/lanes.rs`, `entropy/decode_tables.rs` | `entropy/lanes.cuh` |
 //! | 3' | or bit planes, in place of 3 to 5 | §9.2 | `entropy/bitshuffle.rs` | `entropy/bitshuffle.cuh` |

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Compares the kernels with the CPU's codec on a machine without a GPU and without nvcc: see cuda_on_cpu.h. About eight minutes on two cores, and two more for the plugin's
-# tests of the host's code.
+# Compares the kernels with the CPU's codec on a machine without a GPU and without nvcc: see cuda_on_cpu.h. About eight minutes on two cores, and two more
+# for the plugin's tests of the host's code.
 #
 #     gpu/emulator/test.sh [ARG...]     ARG: for the test program; without any, all but threads_share
 #     gpu/emulator/test.sh --build      builds only

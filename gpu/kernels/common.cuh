@@ -92,13 +92,13 @@ struct Byte {
   u8 bits;
 };
 
-/// The types that kernels are compiled for: their codes, their bits, and the order of their bytes in a chunk. Kernels for floating-point numbers also
-/// serve integers of that size, except bfloat16's.
+/// The types that kernels are compiled for: their codes, their bits, and the order of their bytes in a chunk. SERVES_FLOATS and SERVES_INTEGERS say which
+/// values a type's kernels are for: those of floating-point numbers take integers of that size, too, except bfloat16's.
 template <typename V>
 struct ValueType;
 template <>
 struct ValueType<float> {
-  static constexpr bool IS_FLOAT = true, IS_WHOLE = true;
+  static constexpr bool SERVES_FLOATS = true, SERVES_INTEGERS = true;
   static constexpr double CODE_LIMIT = CODE_LIMIT_F32, SAFE_CODE_LIMIT = SAFE_CODE_LIMIT_F32;
   static constexpr double SMALLEST_SAFE_STEP = SMALLEST_SAFE_STEP_F32, STEPS_LIMIT = STEPS_LIMIT_F32;
   typedef i32 Code;
@@ -110,7 +110,7 @@ struct ValueType<float> {
 };
 template <>
 struct ValueType<double> {
-  static constexpr bool IS_FLOAT = true, IS_WHOLE = true;
+  static constexpr bool SERVES_FLOATS = true, SERVES_INTEGERS = true;
   static constexpr double CODE_LIMIT = CODE_LIMIT_F64, SAFE_CODE_LIMIT = SAFE_CODE_LIMIT_F64;
   static constexpr double SMALLEST_SAFE_STEP = SMALLEST_SAFE_STEP_F64, STEPS_LIMIT = STEPS_LIMIT_F64;
   typedef i64 Code;
@@ -134,19 +134,19 @@ struct SmallFloatType {
 };
 template <>
 struct ValueType<Binary16> : SmallFloatType<Binary16> {
-  static constexpr bool IS_FLOAT = true, IS_WHOLE = true;
+  static constexpr bool SERVES_FLOATS = true, SERVES_INTEGERS = true;
   static constexpr double CODE_LIMIT = CODE_LIMIT_F16, SAFE_CODE_LIMIT = SAFE_CODE_LIMIT_F16;
   static constexpr double SMALLEST_SAFE_STEP = SMALLEST_SAFE_STEP_F16, STEPS_LIMIT = STEPS_LIMIT_F16;
 };
 template <>
 struct ValueType<BFloat16> : SmallFloatType<BFloat16> {
-  static constexpr bool IS_FLOAT = true, IS_WHOLE = false;
+  static constexpr bool SERVES_FLOATS = true, SERVES_INTEGERS = false;
   static constexpr double CODE_LIMIT = CODE_LIMIT_BF16, SAFE_CODE_LIMIT = SAFE_CODE_LIMIT_BF16;
   static constexpr double SMALLEST_SAFE_STEP = SMALLEST_SAFE_STEP_BF16, STEPS_LIMIT = STEPS_LIMIT_BF16;
 };
 template <>
 struct ValueType<Byte> {
-  static constexpr bool IS_FLOAT = false, IS_WHOLE = true;
+  static constexpr bool SERVES_FLOATS = false, SERVES_INTEGERS = true;
   typedef i32 Code;
   typedef u32 Bits;
   typedef u8 Stored;

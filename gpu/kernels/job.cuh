@@ -1,4 +1,4 @@
-// What a launch works on: `EncodeJob` or `DecodeJob`. Their structures are declared in `gpu/src/job.rs`, which says what each field holds; the build
+// What a launch works on: `EncodeJob` or `DecodeJob`. Their structures are declared in `gpu/src/job`, which says what each field holds; the build
 // writes `job_structs.cuh` from it.
 #pragma once
 

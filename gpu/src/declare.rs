@@ -1,7 +1,7 @@
 //! Declares structures and constants once, for Rust and for CUDA.
 //!
 //! ```text
-//! shared_structs! { pub struct Shape { pub rank: u32, .. } }     in job.rs
+//! shared_structs! { pub struct Shape { pub rank: u32, .. } }     in src/job
 //!    ├─> #[repr(C)] struct Shape                                  what the host fills in
 //!    └─> struct Shape { u32 rank; .. }; static_assert(offsetof ..)   written by build.rs, what kernels read
 //! ```
@@ -205,7 +205,7 @@ macro_rules! shared_structs {
         )+
 
         /// All structures in C++.
-        pub fn struct_declarations() -> String {
+        pub(super) fn struct_declarations() -> String {
             [$(<$name as $crate::declare::SharedStruct>::declaration()),+].concat()
         }
     };
@@ -217,7 +217,7 @@ macro_rules! shared_constants {
         $($(#[doc = $text])* pub const $name: $type = $value;)+
 
         /// All constants.
-        pub const CONSTANTS: &[$crate::declare::Constant] = &[$(
+        pub(super) const CONSTANTS: &[$crate::declare::Constant] = &[$(
             $crate::declare::Constant { name: stringify!($name), documentation: &[$($text),*], value: $name as u64 },
         )+];
     };

@@ -1,4 +1,4 @@
-//! The kernels, and launching them. Unsafe code of this crate is here and in `memory.rs`.
+//! The kernels, and launching them. The crate's unsafe code is here and in `memory.rs`; besides, `cores.rs` asks the system for the number of cores.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -201,8 +201,8 @@ pub(crate) fn launch<J: DeviceRepr>(
         *argument = std::ptr::from_ref(number).cast_mut().cast();
     }
     let (arguments, block) = (&mut arguments[..=numbers.len()], (threads, 1, 1));
-    // SAFETY: kernels stay inside the arrays of the job, which `plan.rs` and `tiles.rs` lay out in the session's own memory; the job and the numbers are
-    // those of the kernel's signature in `kernels`, and are copied before the call returns.
+    // SAFETY: kernels stay inside the arrays of the job: `plan/`, `tiles.rs` and `resident/boxes.rs` lay these out in memory of a session or a room, or at
+    // addresses that a caller vouches for. The job and the numbers are those of the kernel's signature in `kernels`, and are copied before the call returns.
     unsafe { result::launch_kernel(function.cu_function(), grid, block, 0, stream.cu_stream(), arguments) }.context(WHAT)
 }
 

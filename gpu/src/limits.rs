@@ -7,19 +7,19 @@ use crate::error::{Error, Result, reason};
 /// Longest chunk for the GPU in bytes of its codes: values of 1 and 2 bytes have codes of 4. Indices in kernels have 32 bits, and a job takes
 /// about five times the bytes of its codes.
 pub const MAX_CHUNK_BYTES: u64 = 1 << 30;
-/// Chunks with rows of fewer values than this, and with more rows than [`MAX_NARROW`], are not for the GPU.
+/// Chunks with more than [`MAX_SHORT_ROWS`] rows, each of fewer values than this, are not for the GPU.
 const MIN_COLUMNS: u64 = 32;
 /// See [`MIN_COLUMNS`].
-const MAX_NARROW: u64 = 1 << 17;
+const MAX_SHORT_ROWS: u64 = 1 << 17;
 
 /// Whether chunks of a layout are for the GPU.
 ///
 /// # Errors
 /// `Unsupported`, with the reason.
 pub(crate) fn check_layout(layout: &Layout) -> Result<()> {
-    // A slow axis is summed by as many threads as there are columns: few columns would take for ever.
+    // Along a slow axis one thread sums a column: a few long columns would leave most of the GPU idle.
     let (row, elements) = (layout.shape.row() as u64, layout.shape.elements());
-    if row < MIN_COLUMNS && elements / row > MAX_NARROW {
+    if row < MIN_COLUMNS && elements / row > MAX_SHORT_ROWS {
         return Err(Error::Unsupported(reason!(
             "chunk has {} rows of only {row} values, which the CPU does faster",
             elements / row

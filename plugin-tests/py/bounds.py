@@ -40,7 +40,8 @@ def assert_options() -> None:
         assert quire_options.cd_values(options) == words, options
         assert quire_options.options(words) == options, words
     assert quire_options.options((2, 4, 25)) == "abs=0.0025" and quire_options.options((12, 0, 20, 1, 5)) == "ratio=20,abs=0.5"
-    for options, reason in {"": "no bound", "abs=1,rel=1": "more than one", "abs=-1": "out of range", "eb=1": "unknown", "abs": "needs a", "abs=1,brick=8x0": "brick=8x0"}.items():
+    faults = {"": "no bound", "abs=1,rel=1": "more than one", "abs=-1": "out of range", "eb=1": "unknown", "abs": "needs a", "abs=1,brick=8x0": "brick=8x0"}
+    for options, reason in faults.items():
         try:
             quire_options.cd_values(options)
         except ValueError as error:

@@ -103,8 +103,8 @@ def word_cases(image: Image, draw: random.Random) -> Iterator[Case]:
     ours, at = image.filters[0], image.words_at[0]
     for i, word in enumerate(ours.words):
         swapped = int.from_bytes(word.to_bytes(4, "little"), "big")
-        values = [word ^ 1 << bit for bit in draw.sample(range(32), 8)] + [0, 0xFFFFFFFF, word + 1 & 0xFFFFFFFF, word - 1 & 0xFFFFFFFF, swapped, draw.getrandbits(32)]
-        for value in values:
+        flipped = [word ^ 1 << bit for bit in draw.sample(range(32), 8)]
+        for value in (*flipped, 0, 0xFFFFFFFF, word + 1 & 0xFFFFFFFF, word - 1 & 0xFFFFFFFF, swapped, draw.getrandbits(32)):
             yield Case(f"word {i} is {value:#x}", image.patched((at + 4 * i, struct.pack("<I", value))), "")
     count = len(ours.words)
     for more in ([], [0], [0] * 3, [draw.getrandbits(32)] * 8, [0] * 57, [1] * 1000):

@@ -1,5 +1,5 @@
-"""Faults of arrays in a GPU's memory: the driver's launches and allocations fail, one after another, or an array is elsewhere. An error says so, chunks that the file
-has are as they were, and the next call works: on the GPU after a lack of memory, from the host's memory after a failed launch.
+"""Faults of arrays in a GPU's memory: the driver's launches and allocations fail, one after another, or an array is elsewhere. An error says so, chunks that
+the file has are as they were, and the next call works: on the GPU after a lack of memory, from the host's memory after a failed launch.
 
     resident_faults.py LIBRARY FOLDER
 
@@ -238,7 +238,8 @@ def read_only(library: Library, folder: Path) -> None:
 
 
 def out_of_the_hosts_reach(library: Library, folder: Path) -> None:
-    """Beginning a transfer does not look at values in a GPU's memory, which the host cannot read. The emulator's is the host's, and is closed to it meanwhile."""
+    """Beginning a transfer does not look at values in a GPU's memory, which the host cannot read. The emulator's memory is the host's, and is closed to it
+    meanwhile."""
     driver = FailingDriver()
     if not hasattr(driver.cuda, "quire_emulator_launched"):
         return
@@ -334,7 +335,8 @@ def is_enough(what: str, number: int) -> bool:
 
 
 def first_that_is_enough(what: str, step: int) -> int:
-    """The least number with which nothing fails. Several processes at once look for it, as most of their time goes into starting Python, opening the GPU, and waits."""
+    """The least number with which nothing fails. Several processes at once look for it, as most of their time goes into starting Python, opening the GPU, and
+    waits."""
     at_once = min(os.cpu_count() or 1, MOST_AT_ONCE)
     numbers = range(0, MOST, step)
     with ThreadPoolExecutor(at_once) as pool:

@@ -511,6 +511,7 @@ fn doctor_says_what_is_found_and_what_is_wrong() {
         ("QUIRE_BACKEND", "gpu", "QUIRE_BACKEND=gpu is unknown: the choices are auto, cpu, cuda"),
         ("QUIRE_DEVICE", "first", "QUIRE_DEVICE=first is not the number of a GPU"),
         ("QUIRE_DICTIONARY", "/nowhere/books", "QUIRE_DICTIONARY=/nowhere/books: it cannot be read"),
+        ("QUIRE_THREADS", "all", "QUIRE_THREADS=all"),
     ] {
         let wrong = end_with(1, quire(&sandbox, &["doctor", "--json"]).env(name, value));
         let said =
@@ -535,4 +536,19 @@ fn doctor_says_what_is_found_and_what_is_wrong() {
         &end_with(1, &mut quire(&sandbox, &["doctor"])),
         &["it has no symbol H5PLget_plugin_type: it is not a plugin of HDF5"],
     );
+}
+
+#[test]
+fn doctor_knows_the_variables_of_the_table_in_the_documents() {
+    let sandbox = Sandbox::new();
+    let variables: Vec<&str> = include_str!("../../docs/gpu.md")
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `QUIRE_")?.split_once('`'))
+        .map(|(name, _)| name)
+        .collect();
+    assert!(variables.contains(&"THREADS"), "{variables:?}");
+    let named = succeed(quire(&sandbox, &["doctor"]).env("QUIRE_BAKEND", "cpu").env("QUIRE_THREADS", "2"));
+    let remedy = named.stdout.lines().find(|line| line.contains("the variables are")).expect("a remedy");
+    assert!(variables.iter().all(|name| remedy.contains(&format!("QUIRE_{name}"))), "{remedy}");
+    assert!(named.stdout.contains("QUIRE_THREADS=2") && !named.stdout.contains("QUIRE_THREADS is set"), "{}", named.stdout);
 }

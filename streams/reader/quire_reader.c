@@ -999,7 +999,7 @@ static double power_of_2(int n)
     return n < -1022 ? 0.0 : double_of_bits((uint64_t)(n + 1023) << 52);
 }
 
-/* §5.5: E(y), which is 2^y, from the terms t_0 to t_last. A sum with 1.5 × 2^52 is rounded to an integer, half to even,
+/* §5.5: exp2(y), which is 2^y, from the terms t_0 to t_last. A sum with 1.5 × 2^52 is rounded to an integer, half to even,
    as it has no bits for a fraction. */
 static double rounded_power_of_2(double y, int last)
 {

@@ -112,7 +112,7 @@ impl Codec {
     }
 }
 
-/// The number of a type of values, as in byte 6 of a stream's header.
+/// The number of a type of values, as in byte 8 of a stream's header.
 fn value_type(numbers: &Numbers) -> u32 {
     let number = Scalar::ALL.iter().position(|&scalar| scalar == numbers.scalar).unwrap_or_default() as u32;
     if numbers.byte_order == ByteOrder::Big { number | BIG_ENDIAN } else { number }

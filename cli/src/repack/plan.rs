@@ -9,7 +9,7 @@ use quire_codec::{Config, Layout};
 
 use super::Arguments;
 use super::selection::{Selection, Setting};
-use crate::advice::{SmallChunks, TINY_CHUNK};
+use crate::advice::{SMALL_CHUNK, SmallChunks, TINY_CHUNK};
 use crate::arguments::{Shape, shape_text};
 use crate::compare::Kind;
 use crate::datasets::{Named, Source, block_of, find_in, written_boxes};
@@ -146,7 +146,7 @@ impl Rules<'_> {
         let Options { config: given, brick } = options::parse(given).map_err(message)?;
         // A bound that is set for one dataset is meant for its integers, too, but not for names.
         let config = if is_set && !source.numbers.is_enumeration { given } else { arguments.choice.config(given, &source) };
-        let (chunk, note) = self.chunk(&source)?;
+        let (chunk, note) = self.chunk(&source, brick.is_some())?;
         let boxes = written_boxes(&source.dataset, &chunk)?;
         let options = options::format(&Options { config, brick });
         let words = cd_values::from_options(&options).map_err(message)?;
@@ -159,8 +159,9 @@ impl Rules<'_> {
         Ok(Task { path, source, options, config, words, layout, chunk, note, boxes, is_named })
     }
 
-    /// The chunks of the copy: those that the user wants, else the dataset's own, unless these are too small to compress.
-    fn chunk(&self, source: &Source) -> Result<(Vec<usize>, Option<String>), String> {
+    /// The chunks of the copy, and what the user should know of them: the chunks that the user wants, else the dataset's own, unless these are too small to
+    /// compress. Where they hold bricks, small ones may be the best.
+    fn chunk(&self, source: &Source, hold_bricks: bool) -> Result<(Vec<usize>, Option<String>), String> {
         let extents = &source.extents;
         if let Some(Shape(sides)) = self.arguments.chunks.iter().find(|Shape(sides)| sides.len() == extents.len()) {
             // HDF5 refuses chunks longer than an axis that cannot grow.
@@ -169,7 +170,8 @@ impl Rules<'_> {
             return Ok((sides.iter().zip(limits).map(|(&side, most)| side.min(most)).collect(), None));
         }
         let Some(own) = source.dataset.chunk() else { return Ok((block_of(extents), None)) };
-        Ok(match SmallChunks::of(&own, extents, source.numbers.scalar.element_size(), TINY_CHUNK) {
+        let small = |limit: u64| SmallChunks::of(&own, extents, source.numbers.scalar.element_size(), limit);
+        Ok(match small(TINY_CHUNK) {
             Some(small) => {
                 let note = format!(
                     "its chunks of {} are too small to compress: the copy has {}",
@@ -178,7 +180,11 @@ impl Rules<'_> {
                 );
                 (small.better, Some(note))
             }
-            None => (own, None),
+            None => {
+                let note =
+                    small(SMALL_CHUNK).filter(|_| !hold_bricks).map(|small| format!("{small}: --chunks gives the copy others"));
+                (own, note)
+            }
         })
     }
 }

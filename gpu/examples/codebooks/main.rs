@@ -18,8 +18,8 @@ mod declare;
 mod device;
 mod histograms;
 mod host;
-#[path = "../../src/job.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the crate's own file, of which this takes a part")]
+#[path = "../../src/job/mod.rs"]
+#[allow(dead_code, unreachable_pub, unused_imports, reason = "the crate's own file, of which this takes a part")]
 mod job;
 #[path = "../../src/tables.rs"]
 mod tables;

@@ -1,4 +1,4 @@
-//! What the kernels of `kernels/measure/decoders` work on. As in `src/job.rs`, this is the only declaration: `build.rs` writes
+//! What the kernels of `kernels/measure/decoders` work on. As in `src/job`, this is the only declaration: `build.rs` writes
 //! `decoder_job.cuh` from it.
 
 use super::declare::{ConstPointer, Pointer, shared_constants, shared_structs};

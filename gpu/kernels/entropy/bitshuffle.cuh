@@ -104,7 +104,8 @@ __device__ __forceinline__ void sum_planes(u64* sums, u32 count, const Sums& sum
 
 /// Codes a segment of `length` integers as a block of bit planes.
 template <typename C>
-__device__ __forceinline__ void write_planes(ShuffleShared<C>& shared, const EncodeJob& job, u32 plane_number, u32 segment, u32 length, const Own<C>& own) {
+__device__ __forceinline__ void write_planes(ShuffleShared<C>& shared, const EncodeJob& job, u32 plane_number, u32 segment, u32 length,
+                                             const EightDifferences<C>& own) {
   typedef typename Folded<C>::Type F;
   const EncodePlane& plane = job.planes[plane_number];
   const u64 slot = u64(blockIdx.y) * job.segments + segment;
@@ -232,7 +233,7 @@ __device__ __forceinline__ void shuffle_plane(ShuffleShared<C>& shared, const En
   const u32 segments = ceil_div(elements, SEGMENT);
   for (u32 segment = blockIdx.x; segment < segments; segment += gridDim.x) {
     const u32 start = segment * SEGMENT, length = min(SEGMENT, elements - start);
-    Own<C> own;
+    EightDifferences<C> own;
     differences(start, length, own);
     write_planes(shared, job, number, segment, length, own);
   }
@@ -246,13 +247,15 @@ __device__ void shuffle(const EncodeJob& job) {
   const EncodeState& state = job.states[blockIdx.y];
   if (is_constant(job, state)) return;
   if (blockIdx.z == 0) {
-    shuffle_plane(shared, job, CODES, job.shape.elements, [&](u32 start, u32 length, Own<C>& own) { code_differences<V>(shared, job, start, length, own); });
+    shuffle_plane(shared, job, CODES, job.shape.elements,
+                  [&](u32 start, u32 length, EightDifferences<C>& own) { code_differences<V>(shared, job, start, length, own); });
   } else if (state.exceptions > job.most_listed) {
     const u32 axes = mask_axes(job.shape, state);
     const u32* mask = job.mask + u64(blockIdx.y) * job.segments * MASK_WORDS;
     shuffle_plane(shared, job, MASK, job.shape.elements,
-                  [&](u32 start, u32 length, Own<C>& own) { mask_differences(shared, mask, job.shape, start, length, axes, own); });
-    shuffle_plane(shared, job, BITS, state.exceptions, [&](u32 start, u32 length, Own<C>& own) { bits_differences<C>(shared, job, start, length, own); });
+                  [&](u32 start, u32 length, EightDifferences<C>& own) { mask_differences(shared, mask, job.shape, start, length, axes, own); });
+    shuffle_plane(shared, job, BITS, state.exceptions,
+                  [&](u32 start, u32 length, EightDifferences<C>& own) { bits_differences<C>(shared, job, start, length, own); });
   }
 }
 

@@ -9,7 +9,7 @@
 #include "../number/fixed_log2.cuh"
 #include "book_lengths.cuh"
 
-static_assert(BOOKS <= CHOOSE_THREADS && MAX_BOOKS <= CHOOSE_THREADS && 2 * SYMBOLS - 1 <= 255, "a thread a book; places of items fit a byte");
+static_assert(BOOKS <= CHOOSE_THREADS && MAX_BOOKS <= CHOOSE_THREADS && 2 * SYMBOLS - 1 <= 255, "a thread a book; indices of items fit a byte");
 
 /// Bits that hold a symbol's number.
 constexpr u32 SYMBOL_BITS = 7;
@@ -20,11 +20,11 @@ struct ChooseShared {
   u32 lengths[SYMBOLS];
   u64 scratch[CHOOSE_THREADS / WARP + 1];
   u64 keys[SYMBOLS];
-  // Package-merge: leaves by weight, the items of a level and of the next one, and the positions of the leaves in each level.
+  // Package-merge: leaves by weight, the items of a level and of the next one, and the indices of the leaves in each level.
   u32 leaf_symbol[SYMBOLS];
   u64 leaf_weight[SYMBOLS];
   u64 level[2][2 * SYMBOLS];
-  u8 leaf_place[MAX_CODE_BITS][SYMBOLS];
+  u8 leaf_index[MAX_CODE_BITS][SYMBOLS];
   u32 coded[MAX_BOOK_WORDS];
 };
 
@@ -74,7 +74,7 @@ __device__ void optimal_lengths(ChooseShared& shared) {
   u32 items = leaves;
   if (t < leaves) {
     shared.level[0][t] = shared.leaf_weight[t];
-    shared.leaf_place[0][t] = u8(t);
+    shared.leaf_index[0][t] = u8(t);
   }
   __syncthreads();
   for (u32 depth = 1; depth < MAX_CODE_BITS; depth++) {
@@ -90,7 +90,7 @@ __device__ void optimal_lengths(ChooseShared& shared) {
         if (below[2 * middle] + below[2 * middle + 1] < weight) low = middle + 1; else high = middle;
       }
       level[t + low] = weight;
-      shared.leaf_place[depth][t] = u8(t + low);
+      shared.leaf_index[depth][t] = u8(t + low);
     }
     if (t < pairs) {
       u64 weight = below[2 * t] + below[2 * t + 1];
@@ -110,7 +110,7 @@ __device__ void optimal_lengths(ChooseShared& shared) {
   u32 taken = 2 * leaves - 2;
   u32 length = 0;
   for (u32 depth = MAX_CODE_BITS; depth-- > 0;) {
-    bool is_taken = t < leaves && shared.leaf_place[depth][t] < taken;
+    bool is_taken = t < leaves && shared.leaf_index[depth][t] < taken;
     length += is_taken;
     taken = 2 * (taken - __syncthreads_count(is_taken));
   }

@@ -5,7 +5,7 @@
 // is one token of each lane. The encoder needs one ballot a round, which says which lanes have filled a word; each lane keeps the offsets of its next two
 // words. The decoder needs one look-up, one ballot and two popcounts a round: of the lanes that need a word, and of those among them before this one. It does
 // two rounds together. A lane's bit string is a chain of dependent look-ups, which no second warp can shorten. So the kernel decodes as many blocks as possible
-// at a time, and leaves the expansion of symbols to another one (tokens.cuh).
+// at a time, and leaves the expansion of symbols to another one (expand.cuh).
 #pragma once
 
 #include "../job.cuh"

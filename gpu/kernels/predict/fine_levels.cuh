@@ -13,7 +13,7 @@
 // even x through shared memory. Where rows do not fit into a block of threads, it takes the pairs next to its own as well, up to even x, and writes nothing for
 // them. A `Row` has what its pairs have in common; ROWS_AT_ONCE of them are prepared at a time.
 //
-// A pass over single parity classes would read and write every other value of a row, which is half of each sector of memory, and find the place of each value
+// A pass over single parity classes would read and write every other value of a row, which is half of each sector of memory, and find each value's indices
 // by itself: 256^3 values at 1e-2 took 563 us to encode and 433 to decode, in place of 383 and 297 (H100).
 #pragma once
 
@@ -227,7 +227,7 @@ struct RowPass {
 
   /// A thread's pair, from even to odd x.
   struct Pair {
-    PairPlace place;
+    PairIndices at;
     u32 x;  // of its first value
     bool is_own;
     i32 even;              // position
@@ -244,13 +244,13 @@ struct RowPass {
     const u32 in_row = offset - row_number * pairs_in_row, x = 2 * in_row;
     const bool has_odd = IS_JOINT || x + 1 < extents.of[0], has_c = x + 2 < extents.of[0];
     pair.x = x;
-    pair.place = {row.index + x * stride[0], row.even_residual + in_row, row.odd_residual + in_row, has_odd};
+    pair.at = {row.index + x * stride[0], row.even_residual + in_row, row.odd_residual + in_row, has_odd};
     pair.odd_axes = row.counted_axes(has_c ? AT_ODD : AT_LAST_ODD);
     const PairAccess<IS_JOINT> access = {stride[0]};
-    pair.input = side.template inputs<(SIZE > 0)>(access, pair.place);
+    pair.input = side.template inputs<(SIZE > 0)>(access, pair.at);
     const i32* known = side.positions;
     if constexpr (SIZE == 0) {
-      pair.even = known[pair.place.index];
+      pair.even = known[pair.at.index];
     } else {
       const CountedAxes even_axes = row.counted_axes(AT_EVEN);
       u32 even_sum = 0;
@@ -260,14 +260,14 @@ struct RowPass {
         Two<u32> sum = {0, 0};
 #pragma unroll
         for (u32 i = 0; i < 4; i++) {
-          const Two<i32> neighbour = access.read(known + (pair.place.index + along.neighbours[i]), has_odd);
+          const Two<i32> neighbour = access.read(known + (pair.at.index + along.neighbours[i]), has_odd);
           sum.even += u32(along.weights[i]) * u32(neighbour.even);
           sum.odd += u32(along.weights[i]) * u32(neighbour.odd);
         }
         if (even_axes.has(k)) even_sum += sum.even;
         if (pair.odd_axes.has(k)) pair.odd_sum += sum.odd;
       }
-      pair.even = side.code(pair.input.even, pair.place.index, mean_prediction<SIZE>(even_sum, even_axes.count()), pair.is_own, pair.output.even);
+      pair.even = side.code(pair.input.even, pair.at.index, mean_prediction<SIZE>(even_sum, even_axes.count()), pair.is_own, pair.output.even);
     }
   }
 
@@ -275,7 +275,7 @@ struct RowPass {
   __device__ __forceinline__ void code_odd(Pair& pair, const i32* b, bool is_last) const {
     const PairAccess<IS_JOINT> access = {stride[0]};
     i32 odd = 0;
-    if (pair.place.has_odd) {
+    if (pair.at.has_odd) {
       const bool has_a = pair.x > 0, has_c = pair.x + 2 < extents.of[0], has_d = pair.x + 4 < extents.of[0];
       u32 sum = pair.odd_sum;
       if (pair.odd_axes.has(CountedAxes::X)) {
@@ -283,15 +283,15 @@ struct RowPass {
         sum += u32(weights.of[0]) * u32(b[has_a ? -1 : 0]) + u32(weights.of[1]) * u32(b[0]) + u32(weights.of[2]) * u32(b[has_c ? 1 : 0]) +
                u32(weights.of[3]) * u32(b[has_d ? 2 : 0]);
       }
-      odd = side.code(pair.input.odd, pair.place.index + stride[0], mean_prediction<SIZE + 1>(sum, pair.odd_axes.count()), true, pair.output.odd);
+      odd = side.code(pair.input.odd, pair.at.index + stride[0], mean_prediction<SIZE + 1>(sum, pair.odd_axes.count()), true, pair.output.odd);
     }
     const Two<i32> positions = {pair.even, odd};
-    side.template write<(SIZE > 0)>(access, pair.place, positions, pair.output);
+    side.template write<(SIZE > 0)>(access, pair.at, positions, pair.output);
     if (is_last) return;
     if constexpr (SIZE > 0) {
-      access.write(side.positions + pair.place.index, pair.place.has_odd, positions);
+      access.write(side.positions + pair.at.index, pair.at.has_odd, positions);
     } else {
-      if (pair.place.has_odd) side.positions[pair.place.index + stride[0]] = odd;
+      if (pair.at.has_odd) side.positions[pair.at.index + stride[0]] = odd;
     }
   }
 

@@ -5,7 +5,7 @@
 // takes a pass for each number of axes, and all values of a pass are independent. Restored values are kept as positions on the fine grid. Positions are in
 // the order of the chunk, residuals in that of the parity classes.
 //
-// Here are the coarse levels, which one block of threads does with positions in shared memory. Fine levels are in fine_levels.cuh: a launch for each pass.
+// Here is what all levels share. One block of threads does the coarse levels (coarse_levels.cuh); each pass of a fine level is a launch (fine_levels.cuh).
 //
 // Encoding reads values and writes residuals; decoding reads residuals and writes values. Both compute equal positions.
 #pragma once
@@ -75,39 +75,6 @@ __device__ __forceinline__ u32 quotient(u32 dividend, u32 divisor) {
   return SMALL ? u32(__fdividef(float(dividend) + 0.5f, float(divisor))) : dividend / divisor;
 }
 
-/// A value that is odd along the axes of a set: its coordinates in its level.
-struct LevelPoint {
-  u32 at[MAX_RANK];
-  u32 set;
-};
-
-/// Coordinates, in its level, of the value with this number, which is small. The value is odd along SIZE axes.
-template <u32 SIZE>
-__device__ __forceinline__ LevelPoint find_point(const Classes& classes, u32 rank, u32 number) {
-  u32 found = FIRST_SET<SIZE>;
-#pragma unroll
-  for (u32 other = FIRST_SET<SIZE> + 1; other < FIRST_SET<SIZE + 1>; other++) {
-    // Empty classes begin where the next one does.
-    if (classes[other].first <= number) found = other;
-  }
-  const Class& in = classes[found];
-  u32 rest = number - in.first, at[MAX_RANK] = {};
-#pragma unroll
-  for (u32 axis = 0; axis + 1 < MAX_RANK; axis++) {
-    // With fewer than four axes `rest` is now the coordinate along the third axis.
-    if (axis + 2 == MAX_RANK && rank < MAX_RANK) break;
-    const u32 next_rest = quotient<true>(rest, in.extents[axis]);
-    at[axis] = rest - next_rest * in.extents[axis];
-    rest = next_rest;
-  }
-  at[rank < MAX_RANK ? MAX_RANK - 2 : MAX_RANK - 1] = rest;
-  LevelPoint point;
-  point.set = in.set;
-#pragma unroll
-  for (u32 axis = 0; axis < MAX_RANK; axis++) point.at[axis] = 2 * at[axis] + (point.set >> axis & 1);
-  return point;
-}
-
 __device__ __forceinline__ u32 dot(const u32 (&a)[MAX_RANK], const u32 (&b)[MAX_RANK]) {
   return a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3];
 }
@@ -153,52 +120,6 @@ __device__ __forceinline__ i32 mean_prediction(u32 sum, u32 axis_count) {
   return i32(sum) >> (axis_count == 1 ? 4 : axis_count == 2 ? 5 : 6);
 }
 
-/// Where the neighbours of a value that is odd along SIZE axes are, and their weights. None of this depends on the neighbours' positions.
-template <u32 SIZE>
-struct Stencil {
-  u32 neighbours[SIZE][4];  // indices of their positions
-  u32 weights[SIZE];
-  u32 axis_count;  // of the axes along which the value is interpolated
-
-  Stencil() = default;
-  /// For the value at `point`. `index` is that of its position in an array of positions. `stride` has the distances, in that array, of neighbouring values
-  /// of the level. `kind` is the predictor's byte of the plane.
-  __device__ __forceinline__ Stencil(const Extents& extents, const u32 (&stride)[MAX_RANK], const LevelPoint& point, u32 index, u32 kind) {
-    u32 with_c = 0, axes[SIZE], left = point.set;
-#pragma unroll
-    for (u32 k = 0; k < SIZE; k++) {
-      const u32 axis = axes[k] = __ffs(left) - 1;
-      left &= left - 1;
-      const u32 at = component(point.at, axis), extent = component(extents.of, axis), stride_along = component(stride, axis);
-      const bool has_a = at >= 3, has_c = at + 1 < extent, has_d = at + 3 < extent;
-      // A neighbour that does not exist has weight 0; another one is read in its place.
-      neighbours[k][1] = index - stride_along;
-      neighbours[k][0] = has_a ? index - 3 * stride_along : index - stride_along;
-      neighbours[k][2] = has_c ? index + stride_along : index - stride_along;
-      neighbours[k][3] = has_d ? index + 3 * stride_along : index - stride_along;
-      weights[k] = weights_of_neighbours(has_a, has_c, has_d, kind & LINEAR_INTERPOLATION);
-      with_c |= u32(has_c) << axis;
-    }
-    const u32 counted = counted_axes(point.set, with_c, kind);
-    axis_count = __popc(counted);
-#pragma unroll
-    for (u32 k = 0; k < SIZE; k++) {
-      if (!(counted >> axes[k] & 1)) weights[k] = 0;
-    }
-  }
-
-  template <typename Positions>
-  __device__ __forceinline__ i32 predict(const Positions& position) const {
-    u32 sum = 0;
-#pragma unroll
-    for (u32 k = 0; k < SIZE; k++) {
-#pragma unroll
-      for (u32 i = 0; i < 4; i++) sum += weight_of(weights[k], i) * u32(position(neighbours[k][i]));
-    }
-    return mean_prediction<SIZE>(sum, axis_count);
-  }
-};
-
 /// Two neighbours of a row, at even and at odd x, or what belongs to them.
 template <typename T>
 struct alignas(2 * sizeof(T)) Two {
@@ -206,7 +127,7 @@ struct alignas(2 * sizeof(T)) Two {
 };
 
 /// Indices of a pair: of its first value in the chunk, and of its residuals.
-struct PairPlace {
+struct PairIndices {
   u32 index, even_residual, odd_residual;
   bool has_odd;  // the last pair of a row may have one value
 };
@@ -291,7 +212,7 @@ struct EncodeSide {
   __device__ __forceinline__ bool values_are_aligned() const { return u64(chunk) % (2 * sizeof(V)) == 0; }
   /// The values of a pair.
   template <bool HAS_EVEN, typename Access>
-  __device__ __forceinline__ Two<V> inputs(const Access& access, const PairPlace& at) const {
+  __device__ __forceinline__ Two<V> inputs(const Access& access, const PairIndices& at) const {
     typedef typename ValueType<V>::Stored Stored;
     const Two<Stored> two = access.read(reinterpret_cast<const Stored*>(chunk) + at.index, at.has_odd);
     const auto value = [&](Stored bits) { return ValueType<V>::from_bits(is_big_endian ? ValueType<V>::swap(bits) : bits); };
@@ -299,7 +220,7 @@ struct EncodeSide {
   }
   /// Writes the residuals of a pair.
   template <bool HAS_EVEN, typename Access>
-  __device__ __forceinline__ void write(const Access&, const PairPlace& at, const Two<i32>&, const Two<Code>& output) const {
+  __device__ __forceinline__ void write(const Access&, const PairIndices& at, const Two<i32>&, const Two<Code>& output) const {
     if (HAS_EVEN) residuals[at.even_residual] = output.even;
     if (at.has_odd) residuals[at.odd_residual] = output.odd;
   }
@@ -369,149 +290,12 @@ struct DecodeSide {
   __device__ __forceinline__ bool values_are_aligned() const { return u64(output) % (2 * sizeof(V)) == 0; }
   /// The residuals of a pair.
   template <bool HAS_EVEN, typename Access>
-  __device__ __forceinline__ Two<Code> inputs(const Access&, const PairPlace& at) const {
+  __device__ __forceinline__ Two<Code> inputs(const Access&, const PairIndices& at) const {
     return {HAS_EVEN ? residuals[at.even_residual] : Code(0), at.has_odd ? residuals[at.odd_residual] : Code(0)};
   }
   /// Writes the values of a pair.
   template <bool HAS_EVEN, typename Access>
-  __device__ __forceinline__ void write(const Access& access, const PairPlace& at, const Two<i32>& positions, const Two<Code>&) const {
+  __device__ __forceinline__ void write(const Access& access, const PairIndices& at, const Two<i32>& positions, const Two<Code>&) const {
     if (writes_values) access.write(reinterpret_cast<Bits*>(output) + at.index, at.has_odd, Two<Bits>{bits_of(positions.even), bits_of(positions.odd)});
   }
 };
-
-/// The largest number of levels of an array of COARSE_VALUES values, its finest level included and the last one excluded.
-constexpr u32 COARSE_LEVELS = 12;
-static_assert(1u << COARSE_LEVELS == COARSE_VALUES, "each level has at most half of the values of the finer one");
-static_assert(COARSE_VALUES <= SMALL_NUMBERS, "a value's number is small");
-
-/// A level in shared memory.
-struct CoarseLevel {
-  const Classes& classes;
-  Extents extents;
-  u32 stride[MAX_RANK];  // distances of the level's neighbouring values in the array of positions
-  u32 number;            // of the level; 0 is the chunk itself
-  u32 start;             // where its residuals begin
-  u32 kind;              // of interpolation, the predictor's byte
-};
-
-/// A value of a coarse level.
-template <u32 SIZE>
-struct CoarseValue {
-  u32 index, chunk_index, residual_index;
-  Stencil<SIZE> stencil;
-
-  CoarseValue() = default;
-  __device__ __forceinline__ CoarseValue(const CoarseLevel& level, const Shape& shape, u32 number)
-      : CoarseValue(level, shape, number, find_point<SIZE>(level.classes, shape.rank, number)) {}
-  __device__ __forceinline__ CoarseValue(const CoarseLevel& level, const Shape& shape, u32 number, const LevelPoint& point)
-      : index(dot(point.at, level.stride)),
-        chunk_index(dot(point.at, shape.strides) << level.number),
-        residual_index(level.start + number),
-        stencil(level.extents, level.stride, point, index, level.kind) {}
-};
-
-/// The values of a coarse level that are odd along SIZE axes. The first values of a pass go to threads that the pass before left idle, which find their
-/// stencils while that pass runs. `turn` counts the threads needed so far.
-template <u32 SIZE, typename Side>
-__device__ __forceinline__ void coarse_pass(const Side& side, typename Side::Room& room, const CoarseLevel& level, const Shape& shape, u32& turn) {
-  const auto positions = [&](u32 index) { return room.position(index); };
-  const u32 begin = level.classes[FIRST_SET<SIZE>].first, end = level.classes[FIRST_SET<SIZE + 1>].first;
-  u32 number = begin + (threadIdx.x - turn) % Side::BLOCK_THREADS;
-  turn += ceil_div(end - begin, WARP) * WARP;
-  CoarseValue<SIZE> value;
-  if (number < end) value = CoarseValue<SIZE>(level, shape, number);
-  __syncthreads();
-  while (number < end) {
-    const auto input = room.input(value.index, value.residual_index);
-    room.set_position(value.index, side.code_value(input, value.chunk_index, value.residual_index, value.stencil.predict(positions)));
-    number += Side::BLOCK_THREADS;
-    if (number < end) value = CoarseValue<SIZE>(level, shape, number);
-  }
-}
-
-/// All levels from `coarsest` down to `finest`, whose values fit into `room`, in shared memory. One block of threads a chunk.
-template <typename Side>
-__device__ __forceinline__ void coarse_levels(const Side& side, typename Side::Room& room, const Shape& shape, u32 finest, u32 coarsest) {
-  __shared__ Classes classes[COARSE_LEVELS];
-  const Extents whole = level_extents(shape, finest);
-  const u32 total = whole.count();
-  const auto chunk_index = [&](u32 number) {
-    u32 index = 0;
-#pragma unroll
-    for (u32 axis = 0; axis < MAX_RANK; axis++) {
-      const u32 rest = axis + 1 < MAX_RANK ? quotient<true>(number, whole.of[axis]) : 0;
-      index += (number - rest * whole.of[axis] << finest) * shape.strides[axis];
-      number = rest;
-    }
-    return index;
-  };
-  for (u32 number = threadIdx.x; number < total; number += Side::BLOCK_THREADS) side.load(room, number, chunk_index(number));
-  for (u32 k = warp_id(); k < coarsest - finest; k += Side::BLOCK_THREADS / WARP) make_classes(level_extents(shape, finest + k), classes[k]);
-  __syncthreads();
-  if (threadIdx.x == 0) room.set_position(0, side.code_value(room.input(0, 0), 0, 0, 0));
-  // Strides of the array in shared memory, which has the extents of level `finest`.
-  u32 own_stride[MAX_RANK];
-  own_stride[0] = 1;
-#pragma unroll
-  for (u32 axis = 1; axis < MAX_RANK; axis++) own_stride[axis] = own_stride[axis - 1] * whole.of[axis - 1];
-  u32 turn = WARP;
-  for (u32 level = coarsest; level-- > finest;) {
-    CoarseLevel here = {classes[level - finest], level_extents(shape, level), {}, level, 0, side.kind};
-    here.start = here.extents.halved().count();
-#pragma unroll
-    for (u32 axis = 0; axis < MAX_RANK; axis++) here.stride[axis] = own_stride[axis] << (level - finest);
-    coarse_pass<1>(side, room, here, shape, turn);
-    if (shape.rank > 1) coarse_pass<2>(side, room, here, shape, turn);
-    if (shape.rank > 2) coarse_pass<3>(side, room, here, shape, turn);
-    if (shape.rank > 3) coarse_pass<4>(side, room, here, shape, turn);
-  }
-  __syncthreads();
-  // Finer levels are predicted from these positions.
-  if (finest == 0) return;
-  for (u32 number = threadIdx.x; number < total; number += Side::BLOCK_THREADS) side.positions[chunk_index(number)] = room.position(number);
-}
-
-template <typename V>
-__device__ __forceinline__ void interpolate_coarse(const EncodeJob& job, u32 finest, u32 coarsest) {
-  __shared__ typename EncodeSide<V>::Room room;
-  const EncodeSide<V> side(job);
-  if (!side.nothing_to_do()) coarse_levels(side, room, job.shape, finest, coarsest);
-}
-template <typename V>
-__device__ __forceinline__ void restore_coarse(const DecodeJob& job, u32 finest, u32 coarsest) {
-  __shared__ typename DecodeSide<V>::Room room;
-  const DecodeSide<V> side(job, finest);
-  report(job, job.states[blockIdx.y]);
-  if (!side.nothing_to_do()) coarse_levels(side, room, job.shape, finest, coarsest);
-}
-
-/// Counts the exceptions that interpolation has set in the mask, for each segment, and adds them up for every SLOTS_PER_SUM segments and for the chunk.
-extern "C" __global__ void __launch_bounds__(THREADS) count_interpolated_exceptions(const __grid_constant__ EncodeJob job) {
-  EncodeState& state = job.states[blockIdx.y];
-  if (is_constant(job, state)) return;
-  for (u32 segment = blockIdx.x * WARPS + warp_id(); segment < job.segments; segment += gridDim.x * WARPS) {
-    const u64 slot = u64(blockIdx.y) * job.segments + segment;
-    u32 count = 0;
-    for (u32 word = lane_id(); word < MASK_WORDS; word += WARP) count += __popc(job.mask[slot * MASK_WORDS + word]);
-    count = warp_sum(count);
-    if (lane_id() != 0) continue;
-    job.exception_counts[slot] = count;
-    if (count) {
-      atomicAdd(&state.exceptions, count);
-      atomicAdd(&job.exception_sums[u64(blockIdx.y) * job.sums + segment / SLOTS_PER_SUM], count);
-    }
-  }
-}
-
-extern "C" __global__ void __launch_bounds__(COARSE_THREADS) interpolate_coarse_f32(const __grid_constant__ EncodeJob job, u32 finest, u32 coarsest) {
-  interpolate_coarse<float>(job, finest, coarsest);
-}
-extern "C" __global__ void __launch_bounds__(COARSE_THREADS) interpolate_coarse_f64(const __grid_constant__ EncodeJob job, u32 finest, u32 coarsest) {
-  interpolate_coarse<double>(job, finest, coarsest);
-}
-extern "C" __global__ void __launch_bounds__(COARSE_THREADS) restore_coarse_f32(const __grid_constant__ DecodeJob job, u32 finest, u32 coarsest) {
-  restore_coarse<float>(job, finest, coarsest);
-}
-extern "C" __global__ void __launch_bounds__(COARSE_THREADS) restore_coarse_f64(const __grid_constant__ DecodeJob job, u32 finest, u32 coarsest) {
-  restore_coarse<double>(job, finest, coarsest);
-}

@@ -147,7 +147,7 @@ struct DifferenceShared {
 
 /// A thread's eight differences.
 template <typename C>
-struct Own {
+struct EightDifferences {
   C differences[VALUES_PER_THREAD];
   u32 zeros;  // bit k: difference k is 0; clear behind the plane's end
 };
@@ -189,7 +189,7 @@ __device__ __forceinline__ Eight<C> slow_differences(const C* values, const Shap
 /// Differences of a segment of a plane in memory along `axes`, where rows are a multiple of eight values.
 template <u32 RANK, bool EVERY, typename C>
 __device__ __forceinline__ void row_differences(DifferenceShared<C>& shared, const C* values, const Shape& shape, u32 start, u32 length, u32 axes,
-                                                Own<C>& own) {
+                                                EightDifferences<C>& own) {
   typedef typename Unsigned<C>::Type U;
   const u32 first = threadIdx.x * VALUES_PER_THREAD;
   const bool inside = first < length;
@@ -218,7 +218,7 @@ __device__ __forceinline__ void row_differences(DifferenceShared<C>& shared, con
 /// Differences of a segment of a plane in memory along `axes`.
 template <u32 RANK, bool EVERY, typename C>
 __device__ __forceinline__ void integer_differences(DifferenceShared<C>& shared, const C* values, const Shape& shape, u32 start, u32 length, u32 axes,
-                                                    Own<C>& own) {
+                                                    EightDifferences<C>& own) {
   const bool along_row = EVERY || axes & 1;
   Coordinates<RANK> coordinates(shape, start + threadIdx.x);
 #pragma unroll
@@ -257,7 +257,7 @@ __device__ __forceinline__ void integer_differences(DifferenceShared<C>& shared,
 /// Differences of a segment of the exception mask.
 template <typename C>
 __device__ __forceinline__ void mask_differences(DifferenceShared<C>& shared, const u32* mask, const Shape& shape, u32 start, u32 length, u32 axes,
-                                                 Own<C>& own) {
+                                                 EightDifferences<C>& own) {
   if (threadIdx.x < MASK_WORDS) {
     const u32 first = 32 * threadIdx.x;
     const u32 inside = first >= length ? 0 : length - first >= 32 ? ALL_LANES : (1u << (length - first)) - 1;
@@ -273,7 +273,7 @@ __device__ __forceinline__ void mask_differences(DifferenceShared<C>& shared, co
 /// Differences of a segment of the codes.
 template <typename V>
 __device__ __forceinline__ void code_differences(DifferenceShared<typename ValueType<V>::Code>& shared, const EncodeJob& job, u32 start, u32 length,
-                                                 Own<typename ValueType<V>::Code>& own) {
+                                                 EightDifferences<typename ValueType<V>::Code>& own) {
   typedef typename ValueType<V>::Code C;
   const Shape& shape = job.shape;
   const C* codes = static_cast<const C*>(job.codes) + u64(blockIdx.y) * shape.elements;
@@ -304,7 +304,7 @@ __device__ __forceinline__ void code_differences(DifferenceShared<typename Value
 
 /// Differences of a segment of the bits of many exceptions.
 template <typename C>
-__device__ __forceinline__ void bits_differences(DifferenceShared<C>& shared, const EncodeJob& job, u32 start, u32 length, Own<C>& own) {
+__device__ __forceinline__ void bits_differences(DifferenceShared<C>& shared, const EncodeJob& job, u32 start, u32 length, EightDifferences<C>& own) {
   const C* bits = static_cast<const C*>(job.exception_bits) + u64(blockIdx.y) * job.shape.elements;
   integer_differences<1, true>(shared, bits, job.shape, start, length, 1, own);
 }

@@ -37,7 +37,7 @@ struct StoreValue {
 };
 
 /// Values that a lane of `sum_short_rows` has in flight.
-constexpr u32 BATCH = 8;
+constexpr u32 IN_FLIGHT = 8;
 
 /// The blocks of threads that share a piece of work, and which of them this one is.
 struct Blocks {
@@ -52,24 +52,24 @@ __device__ void sum_short_rows(Blocks blocks, const C* values, u32 length, u32 r
   for (u32 row = blocks.number * WARPS + warp_id(); row < rows; row += warps) {
     const u32 start = row * length;
     U carry = 0;
-    for (u32 at = 0; at < length; at += BATCH * WARP) {
-      U value[BATCH];
+    for (u32 at = 0; at < length; at += IN_FLIGHT * WARP) {
+      U value[IN_FLIGHT];
 #pragma unroll
-      for (u32 k = 0; k < BATCH; k++) {
+      for (u32 k = 0; k < IN_FLIGHT; k++) {
         u32 x = at + k * WARP + lane_id();
         value[k] = x < length ? U(values[start + x]) : U(0);
       }
       if (sum) {
 #pragma unroll
-        for (u32 k = 0; k < BATCH; k++) value[k] = warp_prefix_sum(value[k]);
+        for (u32 k = 0; k < IN_FLIGHT; k++) value[k] = warp_prefix_sum(value[k]);
 #pragma unroll
-        for (u32 k = 0; k < BATCH; k++) {
+        for (u32 k = 0; k < IN_FLIGHT; k++) {
           value[k] += carry;
           carry = __shfl_sync(ALL_LANES, value[k], WARP - 1);
         }
       }
 #pragma unroll
-      for (u32 k = 0; k < BATCH; k++) {
+      for (u32 k = 0; k < IN_FLIGHT; k++) {
         u32 x = at + k * WARP + lane_id();
         if (x < length) store(start + x, value[k]);
       }
@@ -115,7 +115,7 @@ __device__ void sum_long_rows(Blocks blocks, const C* values, u32 length, u32 ro
       block_sum_before(before, scratch, carry);
       __syncthreads();
     }
-    // Rows of THREADS values at a time keep reads and writes next to each other.
+    // A thread takes every THREADS-th value, so that neighbouring threads read and write neighbouring values.
     for (u32 k = 0; k < TILE_VALUES; k++) {
       u32 x = tile * ROW_TILE + k * THREADS + threadIdx.x;
       U value = x < end ? U(values[row * length + x]) : U(0);
@@ -131,7 +131,7 @@ __device__ void sum_long_rows(Blocks blocks, const C* values, u32 length, u32 ro
   }
 }
 
-/// Prefix sums of a lane's four values within rows of 4 * WIDTH values; returns the last lane's last sum.
+/// Prefix sums of a lane's four values within rows of 4 * WIDTH values. `carry` is the sum of the row's values before these.
 template <u32 WIDTH, typename U>
 __device__ __forceinline__ void sum_fours(U (&value)[4], U carry) {
 #pragma unroll
@@ -315,49 +315,49 @@ struct JoinColumns {
   }
 };
 
-/// Threads of a column of `sum_axis`, and values of each.
-constexpr u32 SLICES = THREADS / COLUMNS;
-constexpr u32 SLICE_VALUES = 8;
+/// Threads of a column of `sum_axis`, and the values that each of them takes at a time.
+constexpr u32 COLUMN_THREADS = THREADS / COLUMNS;
+constexpr u32 PIECE_VALUES = 8;
 
-/// Prefix sums along an axis that is not the fastest: the array is [outer][length][inner]. A block has COLUMNS columns and SLICES
-/// threads a column; each thread sums SLICE_VALUES values, and the slices are joined in shared memory.
+/// Prefix sums along an axis that is not the fastest: the array is [outer][length][inner]. A block has COLUMNS columns and COLUMN_THREADS
+/// threads a column. Each thread sums a piece of PIECE_VALUES values, and the sums of the pieces are joined in shared memory.
 template <typename C, typename Join, typename Store>
 __device__ void sum_axis(Blocks blocks, const C* values, Join join, u32 outer, u32 length, u32 inner, bool sum, const Store& store) {
   typedef typename Unsigned<C>::Type U;
-  __shared__ U slice_sums[SLICES][COLUMNS];
+  __shared__ U piece_sums[COLUMN_THREADS][COLUMNS];
   const u32 column_groups = ceil_div(inner, COLUMNS);
-  const u32 column = threadIdx.x % COLUMNS, slice = threadIdx.x / COLUMNS;
+  const u32 column = threadIdx.x % COLUMNS, piece = threadIdx.x / COLUMNS;
   for (u32 item = blocks.number; item < outer * column_groups; item += blocks.count) {
     const u32 x = item % column_groups * COLUMNS + column;
     const u32 base = item / column_groups * length * inner + x;
     join.at_column(item / column_groups, x);
     U carry = U(0);
-    for (u32 tile = 0; tile < length; tile += SLICES * SLICE_VALUES) {
-      const u32 first = tile + slice * SLICE_VALUES;
-      U value[SLICE_VALUES];
+    for (u32 tile = 0; tile < length; tile += COLUMN_THREADS * PIECE_VALUES) {
+      const u32 first = tile + piece * PIECE_VALUES;
+      U value[PIECE_VALUES];
 #pragma unroll
-      for (u32 k = 0; k < SLICE_VALUES; k++) {
+      for (u32 k = 0; k < PIECE_VALUES; k++) {
         value[k] = x < inner && first + k < length ? U(values[base + (first + k) * inner]) : U(0);
       }
       join.add(value, first, length);
       if (sum) {
 #pragma unroll
-        for (u32 k = 1; k < SLICE_VALUES; k++) value[k] += value[k - 1];
-        slice_sums[slice][column] = value[SLICE_VALUES - 1];
+        for (u32 k = 1; k < PIECE_VALUES; k++) value[k] += value[k - 1];
+        piece_sums[piece][column] = value[PIECE_VALUES - 1];
         __syncthreads();
         U before = carry;
 #pragma unroll
-        for (u32 other = 0; other < SLICES; other++) {
-          U other_sum = slice_sums[other][column];
-          if (other < slice) before += other_sum;
+        for (u32 other = 0; other < COLUMN_THREADS; other++) {
+          U other_sum = piece_sums[other][column];
+          if (other < piece) before += other_sum;
           carry += other_sum;
         }
         __syncthreads();
 #pragma unroll
-        for (u32 k = 0; k < SLICE_VALUES; k++) value[k] += before;
+        for (u32 k = 0; k < PIECE_VALUES; k++) value[k] += before;
       }
 #pragma unroll
-      for (u32 k = 0; k < SLICE_VALUES; k++) {
+      for (u32 k = 0; k < PIECE_VALUES; k++) {
         if (x < inner && first + k < length) store(base + (first + k) * inner, value[k]);
       }
     }

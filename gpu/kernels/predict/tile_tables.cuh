@@ -2,7 +2,7 @@
 // CPU: codec/src/predict/choice/tile.rs, codec/src/predict/choice/tile_lanes.rs.
 #pragma once
 
-#include "interpolation.cuh"
+#include "coarse_levels.cuh"
 
 /// How a value of a tile is predicted along one of the axes along which it is odd in its level.
 struct alignas(16) TileTerm {
@@ -16,9 +16,9 @@ static_assert(sizeof(TileTerm) == 16 && MAX_TILE_VALUES < 1u << 16, "one load");
 constexpr u32 FIRST_OF_ROW = 1u << 31;
 
 /// Terms of a kind of interpolation: `[axis][residual]`.
-__device__ __forceinline__ TileTerm* terms_of(const TileJob& job, u32 way) {
+__device__ __forceinline__ TileTerm* terms_of(const TileJob& job, u32 interpolation) {
   const Shape& shape = job.kinds[INTERPOLATED_KIND].shape;
-  const u32 number = way % LINEAR_INTERPOLATION + (way / LINEAR_INTERPOLATION << shape.rank);
+  const u32 number = interpolation % LINEAR_INTERPOLATION + (interpolation / LINEAR_INTERPOLATION << shape.rank);
   return static_cast<TileTerm*>(job.terms) + number * shape.rank * shape.elements;
 }
 
@@ -38,7 +38,8 @@ __device__ __forceinline__ void make_terms(const CoarseLevel& level, const Shape
 #pragma unroll
     for (u32 k = 0; k < SIZE; k++) {
       const u32(&from)[4] = value.stencil.neighbours[k];
-      const TileTerm term = {{u16(from[0]), u16(from[1]), u16(from[2]), u16(from[3])}, value.stencil.weights[k], u16(value.index), u16(value.stencil.axis_count)};
+      const TileTerm term = {
+          {u16(from[0]), u16(from[1]), u16(from[2]), u16(from[3])}, value.stencil.weights[k], u16(value.index), u16(value.stencil.axis_count)};
       terms[k * shape.elements + value.residual_index] = term;
     }
   }
@@ -74,15 +75,15 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS) make_tile_tables(cons
   __shared__ Classes classes;
   const TileKind& kind = job.kinds[INTERPOLATED_KIND];
   const Shape& shape = kind.shape;
-  const u32 way = job.candidate_numbers[blockIdx.x];
-  TileTerm* terms = terms_of(job, way);
+  const u32 interpolation = job.candidate_numbers[blockIdx.x];
+  TileTerm* terms = terms_of(job, interpolation);
   u32 pass = 0;
   for (u32 level = kind.coarsest; level-- > 0;) {
     const Extents extents = level_extents(shape, level);
     __syncthreads();
     if (warp_id() == 0) make_classes(extents, classes);
     __syncthreads();
-    CoarseLevel here = {classes, extents, {}, level, extents.halved().count(), INTERPOLATION | way};
+    CoarseLevel here = {classes, extents, {}, level, extents.halved().count(), INTERPOLATION | interpolation};
 #pragma unroll
     for (u32 axis = 0; axis < MAX_RANK; axis++) here.stride[axis] = shape.strides[axis] << level;
     make_terms<1>(here, shape, terms, *job.passes, pass);

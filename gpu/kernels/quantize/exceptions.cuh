@@ -1,4 +1,4 @@
-// Exceptions (FORMAT.md §5, §6): values that the grid cannot hold. CPU: codec/src/quantize/exceptions.rs, codec/src/quantize/gaps.rs.
+// Exceptions (FORMAT.md §4, §5.1): values that the grid cannot hold. CPU: codec/src/quantize/exceptions.rs, codec/src/quantize/gaps.rs.
 //
 // While a chunk is coded, a mask has one bit a value. The bits of exceptional values, and their indices if they are few, are gathered into
 // lists in the order of the chunk, at offsets that come from prefix sums over segments. A decoded mask has one byte a value.
@@ -63,7 +63,7 @@ __device__ void count_mask_ones(const EncodeJob& job, EncodeState& state, const 
 template <typename V>
 __device__ void fill_and_gather(const EncodeJob& job) {
   typedef typename ValueType<V>::Code Code;
-  __shared__ u32 bad[MASK_WORDS];
+  __shared__ u32 segment_mask[MASK_WORDS];
   __shared__ u32 rank_of_word[MASK_WORDS];
   __shared__ u32 scratch[WARPS];
   __shared__ u32 list_start;
@@ -94,14 +94,14 @@ __device__ void fill_and_gather(const EncodeJob& job) {
     for (u32 number = 0; number < found; number++) {
       const u32 segment = segment_list[number], start = segment * SEGMENT, end = min(start + SEGMENT, elements);
       __syncthreads();
-      if (threadIdx.x < MASK_WORDS) bad[threadIdx.x] = mask[segment * MASK_WORDS + threadIdx.x];
+      if (threadIdx.x < MASK_WORDS) segment_mask[threadIdx.x] = mask[segment * MASK_WORDS + threadIdx.x];
       if (warp_id() == WARPS - 1) {
         u32 before = warp_sum_before(job.exception_counts + chunk_slot, job.exception_sums + u64(blockIdx.y) * job.sums, segment);
         if (lane_id() == 0) list_start = before;
       }
       __syncthreads();
       if (warp_id() == 0) {
-        u32 low = __popc(bad[lane_id()]), high = __popc(bad[WARP + lane_id()]);
+        u32 low = __popc(segment_mask[lane_id()]), high = __popc(segment_mask[WARP + lane_id()]);
         u32 low_sum = warp_prefix_sum(low), high_sum = warp_prefix_sum(high);
         rank_of_word[lane_id()] = low_sum - low;
         rank_of_word[WARP + lane_id()] = __shfl_sync(ALL_LANES, low_sum, WARP - 1) + high_sum - high;
@@ -112,14 +112,14 @@ __device__ void fill_and_gather(const EncodeJob& job) {
       const u32 right_row_end = min(end - 1 - (end - 1) % row + row, elements);
       u32 before = NONE, behind = NONE;
       // Interpolation has already given exceptions a code.
-      if (!job.interpolated && left_row < start && (bad[0] & 1)) before = last_valid_before(last_valid, segment, left_row, scratch);
+      if (!job.interpolated && left_row < start && (segment_mask[0] & 1)) before = last_valid_before(last_valid, segment, left_row, scratch);
       const u32 last = end - 1 - start;
-      if (!job.interpolated && right_row_end > end && (bad[last / 32] >> (last % 32) & 1)) {
+      if (!job.interpolated && right_row_end > end && (segment_mask[last / 32] >> (last % 32) & 1)) {
         behind = first_valid_behind(first_valid, segment, right_row_end, scratch);
       }
       for (u32 k = 0; k < VALUES_PER_THREAD; k++) {
         const u32 offset = k * THREADS + threadIdx.x, index = start + offset;
-        const u32 word = bad[offset / 32], bit = offset % 32;
+        const u32 word = segment_mask[offset / 32], bit = offset % 32;
         if (index >= end || !(word >> bit & 1)) continue;
         const u32 rank = list_start + rank_of_word[offset / 32] + __popc(word & ((1u << bit) - 1));
         list[rank] = extended<V>(read_bits<V>(chunk, index, job.parameters[blockIdx.y].big_endian), job.parameters[blockIdx.y].kind);
@@ -131,7 +131,7 @@ __device__ void fill_and_gather(const EncodeJob& job) {
         u32 source = NONE;
         const u32 low_offset = row_start > start ? row_start - start : 0;
         for (i32 w = i32(offset / 32); w >= i32(low_offset / 32) && source == NONE; w--) {
-          u32 valid = ~bad[w];
+          u32 valid = ~segment_mask[w];
           if (u32(w) == offset / 32) valid &= (1u << bit) - 1;
           if (u32(w) == low_offset / 32) valid &= ~0u << (low_offset % 32);
           if (valid) source = start + 32 * w + bit_length(valid) - 1;
@@ -139,7 +139,7 @@ __device__ void fill_and_gather(const EncodeJob& job) {
         if (source == NONE && row_start < start) source = before;
         const u32 high_offset = min(row_end, end) - start;
         for (u32 w = offset / 32; 32 * w < high_offset && source == NONE; w++) {
-          u32 valid = ~bad[w];
+          u32 valid = ~segment_mask[w];
           if (w == offset / 32) valid &= ~0u << bit;
           if (high_offset - 32 * w < 32) valid &= (1u << (high_offset - 32 * w)) - 1;
           if (valid) source = start + 32 * w + __ffs(valid) - 1;
@@ -149,6 +149,24 @@ __device__ void fill_and_gather(const EncodeJob& job) {
       }
     }
     __syncthreads();
+  }
+}
+
+/// Counts the exceptions that interpolation has set in the mask, for each segment, and adds them up for every SLOTS_PER_SUM segments and for the chunk.
+extern "C" __global__ void __launch_bounds__(THREADS) count_interpolated_exceptions(const __grid_constant__ EncodeJob job) {
+  EncodeState& state = job.states[blockIdx.y];
+  if (is_constant(job, state)) return;
+  for (u32 segment = blockIdx.x * WARPS + warp_id(); segment < job.segments; segment += gridDim.x * WARPS) {
+    const u64 slot = u64(blockIdx.y) * job.segments + segment;
+    u32 count = 0;
+    for (u32 word = lane_id(); word < MASK_WORDS; word += WARP) count += __popc(job.mask[slot * MASK_WORDS + word]);
+    count = warp_sum(count);
+    if (lane_id() != 0) continue;
+    job.exception_counts[slot] = count;
+    if (count) {
+      atomicAdd(&state.exceptions, count);
+      atomicAdd(&job.exception_sums[u64(blockIdx.y) * job.sums + segment / SLOTS_PER_SUM], count);
+    }
   }
 }
 

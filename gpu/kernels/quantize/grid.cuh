@@ -31,16 +31,16 @@ struct AnyCoder {
     switch (parameters->kind) {
       case EXACT_FLOATS: code = order_of<V>(bits); return true;
       case SIGNED_STEPS:
-        if constexpr (ValueType<V>::IS_WHOLE) return StepsCoder<V, true>(*parameters)(bits, code);
+        if constexpr (ValueType<V>::SERVES_INTEGERS) return StepsCoder<V, true>(*parameters)(bits, code);
         break;
       case UNSIGNED_STEPS:
-        if constexpr (ValueType<V>::IS_WHOLE) return StepsCoder<V, false>(*parameters)(bits, code);
+        if constexpr (ValueType<V>::SERVES_INTEGERS) return StepsCoder<V, false>(*parameters)(bits, code);
         break;
       case LOGARITHMIC:
-        if constexpr (ValueType<V>::IS_FLOAT) return LogarithmicCoder<V>(*parameters)(bits, code);
+        if constexpr (ValueType<V>::SERVES_FLOATS) return LogarithmicCoder<V>(*parameters)(bits, code);
         break;
       case DECIMAL:
-        if constexpr (ValueType<V>::IS_FLOAT) return DecimalCoder<V>(*parameters)(bits, code);
+        if constexpr (ValueType<V>::SERVES_FLOATS) return DecimalCoder<V>(*parameters)(bits, code);
         break;
     }
     code = extended<V>(bits, parameters->kind);
@@ -71,14 +71,14 @@ __device__ void restore_any(const DecodeJob& job) {
       case SIGNED_STEPS: bits = Bits(multiple_of<V, true>(code, parameters.extra)); break;
       case UNSIGNED_STEPS: bits = Bits(multiple_of<V, false>(code, parameters.extra)); break;
       case LOGARITHMIC:
-        if constexpr (ValueType<V>::IS_FLOAT) bits = ValueType<V>::to_bits(logarithmic_value<V>(code, i64(parameters.extra), parameters.step));
+        if constexpr (ValueType<V>::SERVES_FLOATS) bits = ValueType<V>::to_bits(logarithmic_value<V>(code, i64(parameters.extra), parameters.step));
         break;
       case DECIMAL:
-        if constexpr (ValueType<V>::IS_FLOAT) bits = ValueType<V>::to_bits(decimal_value<V>(double(code), double(parameters.extra)));
+        if constexpr (ValueType<V>::SERVES_FLOATS) bits = ValueType<V>::to_bits(decimal_value<V>(double(code), double(parameters.extra)));
         break;
       case LINEAR:
         // Values as long as their codes have been written by the last sum.
-        if constexpr (ValueType<V>::IS_FLOAT && sizeof(V) < sizeof(Code)) {
+        if constexpr (ValueType<V>::SERVES_FLOATS && sizeof(V) < sizeof(Code)) {
           bits = ValueType<V>::to_bits(restore_value<V>(double(code), parameters.step));
         }
         break;

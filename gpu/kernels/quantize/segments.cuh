@@ -24,7 +24,7 @@ template <typename V, typename Coder>
 __device__ __forceinline__ void make_codes(const EncodeJob& job) {
   typedef typename ValueType<V>::Code Code;
   __shared__ Coder coder;
-  __shared__ u32 bad[MASK_WORDS];
+  __shared__ u32 segment_mask[MASK_WORDS];
   const EncodeParameters& parameters = job.parameters[blockIdx.y];
   EncodeState& state = job.states[blockIdx.y];
   const u8* chunk = chunk_values(job);
@@ -62,7 +62,7 @@ __device__ __forceinline__ void make_codes(const EncodeJob& job) {
     }
     if (lane_id() < VALUES_PER_THREAD) {
       const u32 at = lane_id() * WARPS + warp_id();
-      bad[at] = own_word;
+      segment_mask[at] = own_word;
       job.mask[slot * MASK_WORDS + at] = own_word;
     }
     const u32 end = min(start + SEGMENT, elements);
@@ -74,8 +74,8 @@ __device__ __forceinline__ void make_codes(const EncodeJob& job) {
         for (u32 word = lane_id(); word < MASK_WORDS; word += WARP) {
           u32 begin = start + 32 * word;
           u32 inside = begin >= end ? 0 : end - begin >= 32 ? ALL_LANES : (1u << (end - begin)) - 1;
-          u32 valid = ~bad[word] & inside;
-          count += __popc(bad[word]);
+          u32 valid = ~segment_mask[word] & inside;
+          count += __popc(segment_mask[word]);
           if (valid) {
             first = min(first, begin + __ffs(valid) - 1);
             last = max(last, begin + bit_length(valid));  // one behind it: 0 means none

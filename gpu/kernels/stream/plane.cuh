@@ -97,7 +97,7 @@ __device__ __forceinline__ u32 list_word(const u32* codes, u32 count, u32 word) 
 }
 
 /// Most warps that share a block.
-constexpr u32 MAX_SLICES = 16;
+constexpr u32 MAX_SHARES = 16;
 
 /// Writes the stream of a chunk: header, fixed part of the body, list of exceptions, planes.
 template <typename V>
@@ -213,11 +213,11 @@ __device__ void assemble(const EncodeJob& job) {
     }
   }
 
-  // A warp copies a block, or a slice of one where there are more warps than blocks. Planes are numbered through.
+  // A warp copies a block, or a share of one where there are more warps than blocks. The blocks of all planes have one numbering.
   const u32 mask_begins = extents[CODES].blocks, bits_begin = mask_begins + extents[MASK].blocks, blocks = bits_begin + extents[BITS].blocks;
-  const u32 slices = max(1u, min(MAX_SLICES, gridDim.x * WARPS / blocks));
-  for (u32 item = blockIdx.x + warp_id() * gridDim.x; item < blocks * slices; item += gridDim.x * WARPS) {
-    const u32 slice = item / blocks, numbered = item % blocks;
+  const u32 shares = max(1u, min(MAX_SHARES, gridDim.x * WARPS / blocks));
+  for (u32 item = blockIdx.x + warp_id() * gridDim.x; item < blocks * shares; item += gridDim.x * WARPS) {
+    const u32 share = item / blocks, numbered = item % blocks;
     const u32 number = numbered < mask_begins ? CODES : numbered < bits_begin ? MASK : BITS;
     const u32 block = numbered - (number == CODES ? 0 : number == MASK ? mask_begins : bits_begin);
     const PlaneExtent& extent = extents[number];
@@ -231,7 +231,7 @@ __device__ void assemble(const EncodeJob& job) {
       const u32* source = plane.extra + (chunk_slot + block) * plane.extra_stride;
       u32* whole = reinterpret_cast<u32*>(target);
 #pragma unroll 4
-      for (u32 i = slice * WARP + lane_id(); i < words / 2; i += slices * WARP) whole[i] = source[i];
+      for (u32 i = share * WARP + lane_id(); i < words / 2; i += shares * WARP) whole[i] = source[i];
       continue;
     }
     const u16* lanes = plane.lane_words + (chunk_slot + first) * LANE_SLOT;
@@ -240,7 +240,7 @@ __device__ void assemble(const EncodeJob& job) {
     segment_ends[warp_id()][lane_id()] = warp_prefix_sum(bits);
     __syncwarp();
 #pragma unroll 4
-    for (u32 i = slice * WARP + lane_id(); i < words; i += slices * WARP) {
+    for (u32 i = share * WARP + lane_id(); i < words; i += shares * WARP) {
       target[i] = i < lane_words ? lanes[i] : extra_word(plane, chunk_slot + first, segment_ends[warp_id()], count, i - lane_words);
     }
   }

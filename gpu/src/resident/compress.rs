@@ -155,8 +155,8 @@ impl<'a> Compressing<'a> {
         Ok(self.plan(chunks, variant, &memory))
     }
 
-    /// Makes the streams of a set, whose lengths are known when this returns. `are_packed`: those on the device are one behind the other in `room.streams` then,
-    /// or will be when the room's launches have ended. Otherwise they are wherever they were made.
+    /// Makes the streams of a set, whose lengths are known when this returns. `are_packed`: those on the device are one behind the other in `room.streams`
+    /// then, or will be when the room's launches have ended. Otherwise they are wherever they were made.
     pub(super) fn make(
         &self,
         room: &mut Room,

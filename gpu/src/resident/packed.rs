@@ -48,8 +48,8 @@ impl<'a> PackedStreams<'a> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives streams from chunk `first` on their places, when all chunks before have theirs. The address of the first one, if they fit; `None` too when the batch
-    /// is broken off. Streams that have places keep them: a set is made again, in two halves, where the GPU had no memory for its last part.
+    /// Gives streams from chunk `first` on their places, when all chunks before have theirs. The address of the first one, if they fit; `None` too when the
+    /// batch is broken off. Streams that have places keep them: a set is made again, in two halves, where the GPU had no memory for its last part.
     pub(super) fn place(&self, first: usize, lengths: impl Iterator<Item = u64>) -> Option<u64> {
         let mut places = self.lock();
         while places.next < first {

@@ -89,8 +89,8 @@ impl Drop for OpenInTheEnd<'_> {
     }
 }
 
-/// Does `work` for the chunks 0 to `count`, up to `set_len` of them at a time, in several rooms. The sets are begun in their order. A set that device memory has
-/// no room for is cut in two.
+/// Does `work` for the chunks 0 to `count`, up to `set_len` of them at a time, in several rooms. The sets are begun in their order. A set that device memory
+/// has no room for is cut in two.
 ///
 /// # Errors
 /// The failure of the first set that failed. No further sets are begun then.

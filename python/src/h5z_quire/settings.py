@@ -22,7 +22,7 @@ class Quire(Mapping[str, Any]):
 
     ========== ==========================================================================================================
     abs        no value is off by more, in the data's own units; for integers, whole units. 0 asks for the exact bits
-    rel        the same, as a share (above 0, at most 1) of the range of each chunk's finite values but the fill value
+    rel        no value is off by more than this share (above 0, at most 1) of the range of its chunk's finite values but the fill value
     pwrel      no value is off by more than this share (above 0, below 1) of itself; for floating-point types
     psnr       peak signal-to-noise ratio of each chunk, in dB
     ratio      bytes of each chunk over those of its stream, above 1, as far as the data allow; with `abs`, no value is off by more than that for it
@@ -70,12 +70,12 @@ class Quire(Mapping[str, Any]):
 
     @classmethod
     def from_options(cls, text: str) -> Quire:
-        """The same from a text such as `rel=1e-4,coding=bitshuffle`. Raises ValueError for one that makes no sense."""
+        """A Quire from a text such as `rel=1e-4,coding=bitshuffle`. Raises ValueError for one that makes no sense."""
         return cls._of_words(cd_values(text))
 
     @classmethod
     def from_cd_values(cls, words: Sequence[int]) -> Quire:
-        """The same from the filter's parameters in HDF5, a user's or those that a dataset keeps. Raises ValueError for others."""
+        """A Quire from the filter's parameters in HDF5, a user's or those that a dataset keeps. Raises ValueError for others."""
         return cls.from_options(options(words))
 
     @classmethod

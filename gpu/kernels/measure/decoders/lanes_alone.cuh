@@ -1,15 +1,15 @@
 // 32 interleaved lanes (FORMAT.md §9.1). The product's kernels are in `entropy/lanes.cuh`; these code blocks of any number of symbols, and take their words
 // from different places.
 //
-//     lanes_encode  a warp a block: its words, into a place of their own, and how many
+//     lanes_encode  a warp a block: its words, into a slot of their own, and how many
 //     scan_sizes    where each block begins
-//     lanes_gather  a warp a block: the words to their places
+//     lanes_gather  a warp a block: the words to their offsets
 //
 // A warp decodes a block. What differs is where a lane finds the word that it asks for, and the table:
 //
 //     lanes_cache   the word through the cache, one table for the warps of a block of threads
 //     lanes_ring    words are brought to shared memory some steps ahead
-//     lanes_banked  the same, and codes of up to nine bits are looked up in a table that each lane has in its own bank
+//     lanes_banked  as lanes_ring; codes of up to nine bits are looked up in a table that each lane has in its own bank
 #pragma once
 
 #include "scan.cuh"
@@ -33,7 +33,7 @@ struct BlockSymbols {
   }
 };
 
-/// Words of the place that a block has before its size is known.
+/// Words of the slot that a block has before its size is known.
 __device__ __forceinline__ u64 slot_words(const DecoderJob& job) { return u64(job.tile_len) * MAX_CODE_BITS / 16 + 2 * LANES; }
 
 extern "C" __global__ void __launch_bounds__(LANE_ENCODER_WARPS * WARP) lanes_encode(const __grid_constant__ DecoderJob job) {
@@ -90,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(LANE_ENCODER_WARPS * WARP) lanes_en
   }
 }
 
-/// The index has the sum of all sizes behind the last block's place.
+/// The index has the sum of all sizes behind the last block's offset.
 extern "C" __global__ void __launch_bounds__(LANE_ENCODER_WARPS * WARP) lanes_gather(const __grid_constant__ DecoderJob job) {
   const u32 warps = blockDim.x / WARP, all = job.sums[ceil_div(job.tiles, SCAN_TILE)];
   for (u32 block = blockIdx.x * warps + warp_id(); block < job.tiles; block += gridDim.x * warps) {
@@ -150,7 +150,7 @@ struct RingWords {
   __device__ __forceinline__ u32 operator()(u32 index) const { return ring[index % RING_WORDS]; }
 };
 
-/// One table for all lanes: 32 look-ups at random places meet in banks three to four times.
+/// One table for all lanes: 32 look-ups at random addresses meet in banks three to four times.
 struct SharedTable {
   Table table;
 
@@ -195,7 +195,7 @@ __device__ __forceinline__ void decode_alone(const DecoderJob& job) {
     const BlockSymbols range(job, block);
     const u32 start = job.index[block];
     Words words(job.lane_words + start, job.index[block + 1] - start, room[warp_id()]);
-    // Bits to come, the next one in the most significant place, and in five bits how many of them are used up, 15 at most before a step; what
+    // Bits to come, the next one in the highest bit, and in five bits how many of them are used up, 15 at most before a step; what
     // adds up above is not looked at.
     u32 buffer = words(lane) << 16 | words(LANES + lane), used = 0, next = 2 * LANES;
     const auto step = [&]() -> u32 {
@@ -225,6 +225,12 @@ __device__ __forceinline__ void decode_alone(const DecoderJob& job) {
   }
 }
 
-extern "C" __global__ void __launch_bounds__(MOST_LANE_WARPS * WARP) lanes_cache(const __grid_constant__ DecoderJob job) { decode_alone<CachedWords, SharedTable>(job); }
-extern "C" __global__ void __launch_bounds__(MOST_LANE_WARPS * WARP) lanes_ring(const __grid_constant__ DecoderJob job) { decode_alone<RingWords, SharedTable>(job); }
-extern "C" __global__ void __launch_bounds__(MOST_LANE_WARPS * WARP) lanes_banked(const __grid_constant__ DecoderJob job) { decode_alone<RingWords, BankedTable>(job); }
+extern "C" __global__ void __launch_bounds__(MOST_LANE_WARPS * WARP) lanes_cache(const __grid_constant__ DecoderJob job) {
+  decode_alone<CachedWords, SharedTable>(job);
+}
+extern "C" __global__ void __launch_bounds__(MOST_LANE_WARPS * WARP) lanes_ring(const __grid_constant__ DecoderJob job) {
+  decode_alone<RingWords, SharedTable>(job);
+}
+extern "C" __global__ void __launch_bounds__(MOST_LANE_WARPS * WARP) lanes_banked(const __grid_constant__ DecoderJob job) {
+  decode_alone<RingWords, BankedTable>(job);
+}

@@ -1,4 +1,4 @@
-// Plain bit strings: code behind code, the first bit in the most significant place. One for each block that one thread will decode, which
+// Plain bit strings: code behind code, the first bit as the highest one. One for each block that one thread will decode, which
 // then begins at a word; or one for all symbols.
 //
 //     plain_sizes  a warp a tile: bits of its codes

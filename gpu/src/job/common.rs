@@ -1,0 +1,96 @@
+//! What several jobs share: planes, grids, shapes and look-up tables.
+
+use quire_codec::stages::alphabet;
+use quire_codec::stages::codebook::MAX_CODE_BITS;
+
+use crate::declare::{shared_constants, shared_structs};
+
+shared_constants! {
+    /// Planes of a chunk: codes, exception mask, exception bits.
+    pub const PLANES: usize = 3;
+    /// Index of the plane of quantization codes.
+    pub const CODES: usize = 0;
+    /// Index of the plane of the exception mask.
+    pub const MASK: usize = 1;
+    /// Index of the plane of the exceptions' bits.
+    pub const BITS: usize = 2;
+    /// Most axes of a chunk.
+    pub const MAX_RANK: usize = quire_codec::MAX_RANK;
+
+    /// Symbols of the alphabet.
+    pub const SYMBOLS: usize = alphabet::SYMBOLS;
+    /// Groups of four symbols.
+    pub const SYMBOL_FOURS: usize = SYMBOLS.div_ceil(4);
+    /// Codebooks of the dictionary.
+    pub const BOOKS: usize = 75;
+    /// Codebooks of the dictionary, filled up so that rows of code lengths stay aligned.
+    pub const BOOKS_PADDED: usize = 80;
+    /// Entries of a decoding table.
+    pub const DECODE_TABLE_LEN: usize = 1 << MAX_CODE_BITS;
+    /// Entries of the table of high tile powers: one for each row of 256 tiles of the checksum.
+    pub const CRC_TILE_ROWS: usize = 2048;
+
+    /// Threads of most kernels' blocks.
+    pub const THREADS: u32 = 256;
+    /// Consecutive slots whose counts have one sum in an array of sums.
+    pub const SLOTS_PER_SUM: usize = 64;
+    /// Bytes of a tile of the checksum.
+    pub const CHECKSUM_TILE: usize = 4096;
+
+    /// Most values of the levels that one block of threads interpolates.
+    pub const COARSE_VALUES: usize = 4096;
+    /// Threads of a block that interpolates coarse levels.
+    pub const COARSE_THREADS: u32 = 512;
+    /// Blocks of a pass over a fine level that a multiprocessor holds at a time, which is all that it gets.
+    pub const PASS_BLOCKS: u32 = 4;
+
+    /// Kind of grid: an absolute bound's, or a lattice.
+    pub const LINEAR: u32 = 0;
+    /// Kind of grid: integers in the order of the floating-point numbers.
+    pub const EXACT_FLOATS: u32 = 1;
+    /// Kind of grid: all signed integers.
+    pub const EXACT_SIGNED: u32 = 2;
+    /// Kind of grid: multiples of an integer, signed.
+    pub const SIGNED_STEPS: u32 = 3;
+    /// Kind of grid: multiples of an integer, unsigned.
+    pub const UNSIGNED_STEPS: u32 = 4;
+    /// Kind of grid: powers of one base, for a point-wise relative bound.
+    pub const LOGARITHMIC: u32 = 5;
+    /// Kind of grid: all unsigned integers.
+    pub const EXACT_UNSIGNED: u32 = 6;
+    /// Kind of grid: whole numbers over a divisor, for the exact bits of decimals.
+    pub const DECIMAL: u32 = 7;
+}
+
+shared_structs! {
+    /// Extents and strides, fastest axis first; axes from `rank` on have extent 1.
+    #[derive(Default)]
+    pub struct Shape {
+        /// Axes of the chunk.
+        pub rank: u32,
+        /// Values of the chunk.
+        pub elements: u32,
+        /// Values along each axis.
+        pub extents: [u32; MAX_RANK],
+        /// Values from one to the next along each axis.
+        pub strides: [u32; MAX_RANK],
+        /// The digits of THREADS in the mixed radix of `extents`: what a thread adds to its coordinates to move on by THREADS values.
+        pub advance: [u32; MAX_RANK],
+    }
+
+    /// Look-up tables, made once a device.
+    pub struct Tables {
+        /// Code lengths of four symbols at a time, by codebook: `[four symbols][codebook][symbol of the four]`.
+        pub book_lengths: [[[u8; 4]; BOOKS_PADDED]; SYMBOL_FOURS],
+        /// By the next MAX_CODE_BITS bits: length of the code, and symbol << 4.
+        pub decode_tables: [[u16; DECODE_TABLE_LEN]; BOOKS],
+        /// CRC-32 of a byte followed by 0 to 3 zero bytes.
+        pub crc_bytes: [[u32; 256]; 4],
+        /// x^(128 (255 - t)) mod P.
+        pub crc_thread: [u32; 256],
+        /// x^(32768 t) mod P.
+        pub crc_tile_low: [u32; 256],
+        /// x^(32768 * 256 t) mod P.
+        pub crc_tile_high: [u32; CRC_TILE_ROWS],
+    }
+}

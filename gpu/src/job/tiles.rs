@@ -1,0 +1,189 @@
+//! Measuring the tiles of a chunk, or of a batch of chunks, to choose a predictor.
+
+use std::ffi::c_void;
+
+use quire_codec::stages::choice;
+
+use super::common::{MAX_RANK, Shape};
+use crate::declare::{ConstPointer, Pointer, shared_constants, shared_structs};
+
+shared_constants! {
+    /// Sets of axes of a chunk.
+    pub const AXIS_SETS: usize = choice::SETS;
+    /// Tiles on which a predictor is chosen, of both kinds.
+    pub const MOST_TILES: usize = choice::INTERPOLATED_TILES + choice::DIFFERENCE_TILES;
+    /// Kinds of interpolation, by the low bits of their bytes.
+    pub const INTERPOLATION_KINDS: usize = choice::KINDS;
+
+    /// Kinds of tiles.
+    pub const TILE_KINDS: usize = 2;
+    /// Index of the kind of tiles that are interpolated.
+    pub const INTERPOLATED_KIND: usize = 0;
+    /// Index of the kind of tiles of which only differences are measured.
+    pub const DIFFERENCE_KIND: usize = 1;
+
+    /// Threads of a block that measures tiles.
+    pub const TILE_THREADS: u32 = 128;
+    /// Interpolated tiles that a block takes at once.
+    pub const GROUP_TILES: u32 = 4;
+    /// Most passes of the interpolation of a tile: up to one for each number of axes, for each of twelve levels.
+    pub const TILE_PASSES: usize = 48;
+    /// Tiles of up to this number of values, as all with fewer than four axes are that are not thin, leave room for more blocks on a multiprocessor.
+    pub const SMALL_TILE_VALUES: usize = 896;
+
+    /// Most kinds of interpolation with rough axes that are measured for a chunk, and most kinds around the best one of these: without each of its rough axes
+    /// but the last, and linear in place of cubic or the reverse.
+    pub const MAX_ROUGH_KINDS: usize = MAX_RANK - 1;
+    /// In place of the number of a kind of interpolation: there is none.
+    pub const NO_KIND: u32 = 255;
+
+    /// Round in which a batch's kinds are measured: those without rough axes.
+    pub const FIRST_ROUND: u32 = 0;
+    /// Round in which a batch's kinds are measured: those with rough axes.
+    pub const ROUGH_ROUND: u32 = 1;
+    /// Round in which a batch's kinds are measured: those around the best one so far.
+    pub const LAST_ROUND: u32 = 2;
+}
+
+shared_structs! {
+    /// The tiles of one kind.
+    #[derive(Default)]
+    pub struct TileKind {
+        /// Shape of a tile, with the chunk's axes. `advance` is not used.
+        pub shape: Shape,
+        /// Values from one to the next along each axis, where tiles are read: in the chunk, or in a copy of the tile.
+        pub strides: [u32; MAX_RANK],
+        /// Tiles of this kind.
+        pub count: u32,
+        /// Number of a tile's coarsest level, a single value.
+        pub coarsest: u32,
+        /// A tile's residuals of interpolation, from the first one on, that do not count.
+        pub uncounted_residuals: u32,
+        /// A tile's values that have a neighbour before them along every axis longer than 1.
+        pub counted: u32,
+    }
+
+    /// Counts over residuals of one predictor.
+    #[derive(Default)]
+    pub struct ResidualCounts {
+        /// Residuals that are 0.
+        pub zeros: u32,
+        /// Residuals other than 0 that are directly behind a 0.
+        pub rises: u32,
+        /// Residuals that are 1 or -1.
+        pub ones: u32,
+        /// Residuals with a magnitude of 2 or 3.
+        pub two_bits: u32,
+        /// Residuals with a magnitude of 4 to 7.
+        pub three_bits: u32,
+        /// Residuals with a magnitude of LARGE_MAGNITUDE or more.
+        pub large: u32,
+        /// Residuals below 0 whose magnitude is smaller.
+        pub negative: u32,
+        /// Sum of the lengths in bits of all magnitudes, each at most MAX_COUNTED_MAGNITUDE.
+        pub magnitude_bits: u32,
+    }
+
+    /// Counts over the tiles of one kind.
+    #[derive(Default)]
+    pub struct KindCounts {
+        /// Differences along each set of axes.
+        pub differences: [ResidualCounts; AXIS_SETS],
+        /// Residuals of each kind of interpolation.
+        pub residuals: [ResidualCounts; INTERPOLATION_KINDS],
+        /// By kind of interpolation: escapes among these residuals, and exceptions that have a code.
+        pub outliers: [u32; INTERPOLATION_KINDS],
+        /// Values between two steps of the fine grid.
+        pub between_steps: u32,
+        /// Values with a code that are out of the fine grid's reach.
+        pub out_of_reach: u32,
+        /// Tiles that forbid interpolation, as too many of their values are out of reach.
+        pub tiles_out_of_reach: u32,
+    }
+
+    /// Counts over all tiles of a chunk.
+    #[derive(Default)]
+    pub struct TileSums {
+        /// By kind: `INTERPOLATED_KIND`, `DIFFERENCE_KIND`.
+        pub kinds: [KindCounts; TILE_KINDS],
+        /// Blocks of threads that have added their counts.
+        pub blocks_done: u32,
+        // What follows is of a batch alone.
+        /// 1 if interpolation is a candidate.
+        pub is_interpolation_open: u32,
+        /// Numbers of the kinds of interpolation with rough axes that are measured, then `NO_KIND`.
+        pub rough_kinds: [u32; MAX_ROUGH_KINDS],
+        /// Numbers of the kinds that are measured last, then `NO_KIND`.
+        pub last_kinds: [u32; MAX_ROUGH_KINDS],
+        /// The best set of axes.
+        pub set: u32,
+        /// Number of the best kind of interpolation so far.
+        pub best_kind: u32,
+        /// Estimate of the bits of `best_kind`.
+        pub best_bits: u64,
+        /// Estimate of the bits of `set`, corrected for the chunk's first values along the axes.
+        pub set_bits: u64,
+        /// Estimate of the bits of `set` without this correction.
+        pub uncorrected_set_bits: u64,
+    }
+
+    /// The passes of the interpolation of a tile. The values of a pass are independent of each other; their residuals are consecutive.
+    pub struct TilePasses {
+        /// Number of passes.
+        pub count: u32,
+        /// Number of the residual behind a pass.
+        pub ends: [u32; TILE_PASSES],
+        /// Number of axes along which its values are odd.
+        pub sizes: [u32; TILE_PASSES],
+    }
+
+    /// The tiles of a chunk to measure.
+    pub struct TileJob {
+        /// Width of the grid.
+        pub step: f64,
+        /// 1 / `step`.
+        pub inverse_step: f64,
+        /// Bits of the fill value.
+        pub fill_bits: u64,
+        /// 1 if values with the bits of the fill value are exceptions.
+        pub has_fill: u32,
+        /// 1 if values are big-endian.
+        pub big_endian: u32,
+        /// Kinds of interpolation to measure: 0 if interpolation is no candidate.
+        pub candidates: u32,
+        /// Most values of an interpolated tile that may be out of the fine grid's reach.
+        pub most_out_of_reach: u32,
+        /// By kind: `INTERPOLATED_KIND`, `DIFFERENCE_KIND`.
+        pub kinds: [TileKind; TILE_KINDS],
+        /// Address of each tile's first value: `[INTERPOLATED_TILES]`, then `[DIFFERENCE_TILES]`. 0 where there are fewer tiles.
+        pub tiles: [u64; MOST_TILES],
+        /// Numbers of the candidates, the kinds of interpolation; the first one is 0. Then zeros.
+        pub candidate_numbers: [u8; INTERPOLATION_KINDS],
+        /// Extents of a chunk, fastest first.
+        pub extents: [u32; MAX_RANK],
+        /// Kinds of interpolation with rough axes to measure in a batch: one less than there are axes longer than 1.
+        pub rough_kinds: u32,
+        /// Tiles of `DIFFERENCE_KIND` that a block takes.
+        pub tiles_per_block: u32,
+        /// By kind of tiles and index of a value, where it is read, in values from a tile's first one: `[TILE_KINDS][MAX_TILE_VALUES]`.
+        pub offsets: Pointer<u32>,
+        /// By kind of tiles, the values whose differences count: `[TILE_KINDS][MAX_TILE_VALUES]`.
+        pub counted: Pointer<u32>,
+        /// The passes of interpolation.
+        pub passes: Pointer<TilePasses>,
+        /// Where the neighbours of an interpolated tile's values are, and their weights: `[kind of interpolation][axis][residual]`, 16 bytes each.
+        pub terms: Pointer<c_void>,
+        /// Addresses of the chunks of a batch: `[chunk]`, and `tiles` has offsets in bytes. Null for one chunk.
+        pub chunks: ConstPointer<u64>,
+        /// Counts so far: `[chunk]`. 0 when the job begins and when it ends.
+        pub sums: Pointer<TileSums>,
+        /// Pinned memory to which the counts are copied: `[chunk]`. For one chunk alone.
+        pub host_sums: Pointer<TileSums>,
+        /// How interpolation codes the values of tiles: `[chunk][group of tiles][value][tile of the group]`. For a batch alone.
+        pub entries: Pointer<i32>,
+        /// Codes of these values, in the same order, for differences along the best set of axes. For a batch alone.
+        pub codes: Pointer<i32>,
+        /// Pinned memory to which the predictors of a batch are written: `[chunk]`.
+        pub host_predictors: Pointer<u32>,
+    }
+}
