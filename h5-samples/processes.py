@@ -208,7 +208,7 @@ def whole_processes(folder: Path, plugin: Path, backends: list[str], chunks: int
 
 
 # Chunks of 64^3 that a rank compresses, or decompresses, before it meets the others; the seconds that ranks do so with each backend; and windows of them.
-MEET_AFTER, RANK_SECONDS = 8, {"cpu": 8.0, "cuda": 3.0, "auto": 16.0}
+MEET_AFTER, RANK_SECONDS = 8, {"cpu": 4.0, "cuda": 3.0, "auto": 12.0}
 WINDOWS = ((0.0, 1.0), (1.0, 2.0), (2.0, 4.0), (4.0, 8.0), (8.0, 1e9))
 
 
