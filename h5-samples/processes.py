@@ -2,16 +2,19 @@
 
     h5-samples/processes.py --plugin FOLDER [--results FILE] [--processes 1,2,4,8,16] [--edges 64,128] [--backends cpu,cuda,auto] [--short] [--ranks 16]
 
-Each process compresses chunks of 64^3 and 128^3 f32 of turbulence, alone (filter() as HDF5 calls it) and through h5py into /dev/shm. The processes of all
-backends live side by side. Those of `cuda` have the GPU open before anything is timed. Those of `auto` work for a while before each row, and open it where it
-has time for them. The backends take turns to work, for short times in many rounds, as a single
-process's speed wanders by a fifth. Before anything is timed, each process checks the bound of a chunk in f64, and all must have the same stream. GB/s are
-of uncompressed data; each figure is the median of the rounds, with all of them behind it.
+Each process compresses chunks of 64^3 or 128^3 f32 of turbulence, 16 or two of them in turns. "Alone" is quire_compress, called through ctypes again and again:
+a chunk goes from the process's memory to a stream from malloc, which is freed. "h5py" writes files in /dev/shm. The processes of all backends live side by
+side. Those of `cuda` have the GPU open before anything is timed. Those of `auto` work for a while before each row, and open it where it has time for them.
+The backends take turns to work, for short times in many rounds, as a single process's speed wanders by a fifth. Before anything is timed, each process checks
+the bound of a chunk in f64, and all must have the same stream. GB/s are of uncompressed data; each figure is the median of the rounds, with all of them
+behind it. "One + cores" is the sum where one process has the GPU for itself and the others have their cores: `cuda` of one process, and of this row's `cpu`
+the share of all processes but one.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import hashlib
 import itertools
 import os
@@ -39,6 +42,14 @@ CHUNKS = {64: 16, 128: 2}
 WARM_SECONDS, ROW_SECONDS, LEAD_SECONDS, SECONDS = 5.0, 1.0, 0.02, 0.1
 # Where `auto` has less than this share of the better one of the others, this number of rounds follows.
 DOUBTFUL, DOUBTFUL_ROUNDS = 0.97, 2
+# The type of values that quire_compress is called with.
+QUIRE_F32 = 0
+
+
+class Bytes(ctypes.Structure):
+    """quire_bytes"""
+
+    _fields_ = [("address", ctypes.c_void_p), ("length", ctypes.c_size_t)]
 
 
 class Worker:
@@ -66,20 +77,42 @@ class Worker:
             words = chunk_words(relative * self.span, example.shape)
             _, stream = self.plugin.run(0, words, example)
             digest.update(stream.tobytes())
+            if self.compressed(example, relative) != stream.tobytes():
+                raise RuntimeError("quire_compress and filter() make different streams")
             _, restored = self.plugin.run(REVERSE, words, stream.copy())
             errors = np.abs(restored.view(np.float32).astype(np.float64) - example.ravel())
             if not np.all(errors <= relative * self.span):
                 raise RuntimeError(f"the bound {relative:g} is broken: {errors.max():g}")
         return digest.hexdigest()
 
+    def arguments(self, chunk: np.ndarray, relative: float, stream: Bytes) -> tuple[object, ...]:
+        """What quire_compress is called with."""
+        extents = (ctypes.c_uint64 * chunk.ndim)(*chunk.shape)
+        options = ctypes.c_char_p(f"abs={relative * self.span!r}".encode())
+        values = ctypes.c_void_p(chunk.ctypes.data), ctypes.c_size_t(chunk.nbytes)
+        return options, ctypes.c_uint32(QUIRE_F32), ctypes.c_uint32(chunk.ndim), extents, None, *values, ctypes.byref(stream)
+
+    def compressed(self, chunk: np.ndarray, relative: float) -> bytes:
+        """The stream that quire_compress makes of a chunk."""
+        stream = Bytes()
+        status = self.plugin.library.quire_compress(*self.arguments(chunk, relative, stream))
+        result = ctypes.string_at(stream.address, stream.length)
+        self.plugin.library.quire_free(ctypes.byref(stream))
+        if status:
+            raise RuntimeError(f"quire_compress failed: {result.decode()}")
+        return result
+
     def alone(self, edge: int, relative: float) -> Callable[[], int]:
-        """A call of filter(), with the copy into its buffer that HDF5 makes, too; it gives the bytes of its chunk."""
-        words, chunks = chunk_words(relative * self.span, (edge,) * 3), itertools.cycle(self.chunks[edge])
+        """Compresses the next chunk, where it is, and frees the stream; gives the bytes of the chunk."""
+        compress, free, stream = self.plugin.library.quire_compress, self.plugin.library.quire_free, Bytes()
+        calls = itertools.cycle([self.arguments(chunk, relative, stream) for chunk in self.chunks[edge]])
+        size, result = self.chunks[edge][0].nbytes, ctypes.byref(stream)
 
         def call() -> int:
-            chunk = next(chunks)
-            self.plugin.call(0, words, chunk)
-            return chunk.nbytes
+            if compress(*next(calls)):
+                raise RuntimeError("quire_compress failed: QUIRE_LOG=1 may say why")
+            free(result)
+            return size
 
         return call
 
@@ -168,14 +201,14 @@ def whole_processes(folder: Path, plugin: Path, backends: list[str], chunks: int
             command = [sys.executable, "-c", ONE, str(Path(__file__).parent), str(folder), str(plugin.resolve()), str(chunks)]
             subprocess.run(command, env={**os.environ, "QUIRE_BACKEND": backend}, check=True)
             times[backend].append(time.perf_counter() - start)
-    what = "through h5py" if chunks <= 4 else "alone"
+    what = "through h5py" if chunks <= 4 else "by filter()"
     lines = [f"a process that compresses {chunks} chunks of 64^3 at 1e-4 {what}, s from start to end: median (all)"]
     lines += [f"{backend:>8} {median(own):8.3f}   ({' '.join(f'{seconds:.3f}' for seconds in own)})" for backend, own in times.items()]
     return [*lines, ""]
 
 
 # Chunks of 64^3 that a rank compresses, or decompresses, before it meets the others; the seconds that ranks do so with each backend; and windows of them.
-MEET_AFTER, RANK_SECONDS = 8, {"cpu": 8.0, "cuda": 3.0, "auto": 16.0}
+MEET_AFTER, RANK_SECONDS = 8, {"cpu": 4.0, "cuda": 3.0, "auto": 12.0}
 WINDOWS = ((0.0, 1.0), (1.0, 2.0), (2.0, 4.0), (4.0, 8.0), (8.0, 1e9))
 
 
@@ -269,7 +302,8 @@ def main() -> int:
             speed = together(own, "alone", 64, RELATIVE[1], 0, WARM_SECONDS if backend == "auto" else 0.5)
             step(f"warming up {backend}: {speed:.1f} GB/s, {memory_on_the_card()} on the card")
         lines += [f"memory in use on the card: {before} before, {memory_on_the_card()} after warming up", ""]
-        lines.append(f"{'':<23}{'processes':>10}" + "".join(f"{backend:>8}" for backend in backends) + "   auto / better   all rounds")
+        lines.append(f"{'':<23}{'processes':>10}" + "".join(f"{backend:>8}" for backend in backends) + "   auto / better  one + cores   all rounds")
+        of_one: dict[tuple[str, int, float], float] = {}
         for what, edge, relative, count in product(ways, edges, RELATIVE, counts):
             rounds: dict[str, list[float]] = {backend: [] for backend in backends}
             if "auto" in backends:
@@ -284,9 +318,13 @@ def main() -> int:
                 if ratio is None or ratio >= DOUBTFUL:
                     break
             share = " " * 16 if ratio is None else f"{ratio:16.2f}"
+            if count == 1 and "cuda" in middle:
+                of_one[what, edge, relative] = middle["cuda"]
+            one = of_one.get((what, edge, relative))
+            total = f"{one + middle['cpu'] * (count - 1) / count:13.1f}" if one and "cpu" in middle else " " * 13
             every = "; ".join(f"{backend} " + " ".join(f"{speed:.1f}" for speed in own) for backend, own in rounds.items())
             cells = "".join(f"{middle[backend]:8.1f}" for backend in backends)
-            lines.append(f"{what:<8}{f'{edge}^3':<7}{relative:<8g}{count:>10}{cells}{share}   {every}")
+            lines.append(f"{what:<8}{f'{edge}^3':<7}{relative:<8g}{count:>10}{cells}{share}{total}   {every}")
             print(lines[-1], flush=True)
         for own in remotes.values():
             for remote in own:

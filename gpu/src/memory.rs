@@ -243,7 +243,10 @@ pub(crate) fn upload_and_wait(context: &CudaContext, bytes: &[u8], to: &DeviceMe
     }
     context.bind_to_thread().context("binding the CUDA context")?;
     // SAFETY: the length was checked.
-    unsafe { result::memcpy_htod_sync(to.address, bytes) }.context("copying to the GPU")
+    unsafe { result::memcpy_htod_sync(to.address, bytes) }.context("copying to the GPU")?;
+    // Of bytes that are not pinned, the driver may only have a copy by now. Our streams do not wait for its default stream.
+    // SAFETY: null is the default stream, which always exists.
+    unsafe { result::stream::synchronize(std::ptr::null_mut()) }.context("waiting for the GPU")
 }
 
 /// Memory from which arrays are taken one behind the other, at addresses that any access is aligned to.

@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import os
 import re
+import select
 import signal
 import struct
 import subprocess
@@ -30,6 +31,8 @@ FEW, MANY = 4, 1000
 SECONDS = 120
 # Longer than a process that has found no place leaves the card to others.
 PAUSE = 0.05
+# A pause between chunks in which a process leaves the card to others.
+SLOW = 0.005
 # Longer than the trial of the kernels takes after the context was opened.
 TRIAL = 0.5
 
@@ -62,9 +65,9 @@ class Worker:
         assert answer, self.process.communicate(timeout=SECONDS)
         return answer
 
-    def compress(self, chunks: int) -> int:
-        """Compresses the chunk again and again, to one stream. How many of the calls were the GPU's."""
-        launched, digest = self.order("compress", chunks).split()
+    def compress(self, chunks: int, pause: float = 0) -> int:
+        """Compresses the chunk again and again, to one stream, with pauses in between. How many of the calls were the GPU's."""
+        launched, digest = self.order("compress", chunks, pause).split()
         assert digest == EXPECTED, "other bytes"
         return int(launched)
 
@@ -91,9 +94,17 @@ def work(library: str, *options: str) -> None:
     for line in sys.stdin:
         order, *arguments = line.split()
         if order == "compress":
-            before = launched()
-            digests = {hashlib.sha256(plugin.compress(CHUNK, 1e-3)[1].tobytes()).hexdigest() for _ in range(int(arguments[0]))}
+            before, digests, pause = launched(), set(), float(arguments[1])
+            for _ in range(int(arguments[0])):
+                digests.add(hashlib.sha256(plugin.compress(CHUNK, 1e-3)[1].tobytes()).hexdigest())
+                time.sleep(pause)
             print(launched() - before, *digests, flush=True)
+        elif order == "hurry":
+            # Nothing else between the chunks.
+            before = launched()
+            for _ in range(int(arguments[0])):
+                plugin.compress(CHUNK, 1e-3)
+            print(launched() - before, flush=True)
         elif order == "work":
             end = time.monotonic() + float(arguments[0])
             while time.monotonic() < end:
@@ -238,9 +249,11 @@ def a_rank_without_a_driver_looks_for_it_once() -> None:
 
         # Later where all cores are busy.
         end = time.monotonic() + SECONDS
-        while (first := looks()) == 0 and time.monotonic() < end:
+        while looks() == 0 and time.monotonic() < end:
             pass
-        assert 0 < first == looks(), first
+        # It looks in several folders, beside the work.
+        time.sleep(TRIAL)
+        assert 0 < (first := looks()) == looks(), first
         worker.end()
 
 
@@ -300,7 +313,7 @@ def a_card_without_a_free_place_is_left_to_others() -> None:
         fcntl.flock(other, fcntl.LOCK_EX)
         assert worker.compress(FEW) == FEW, "the lock of another card"
     one = holder("/dev/nvidia0", 1)
-    assert worker.compress(FEW) == FEW, "there is a second place"
+    assert worker.compress(FEW, SLOW) == FEW, "there is a second place"
     one.kill()
     one.wait()
     both = holder("/dev/nvidia0", 2)
@@ -318,6 +331,41 @@ def a_card_without_a_free_place_is_left_to_others() -> None:
     assert len(lines) == 2, lines
 
 
+def a_process_that_comes_back_soon_takes_both_places() -> None:
+    card = "/dev/nvidia1"
+    worker = Worker("open")
+    worker.process.stdout.readline()
+
+    def has_second_place() -> bool:
+        """While the worker has both: nobody else uses the card."""
+        worker.begin("hurry", 10 * FEW)
+        with open(card, "r+b") as file:
+            seen = 0
+            while not select.select([worker.process.stdout], [], [], 0.001)[0]:
+                seen += is_byte_locked(file.fileno(), 1)
+        assert worker.answer() == str(10 * FEW)
+        return seen > 0
+
+    end = time.monotonic() + SECONDS
+    while not has_second_place() and time.monotonic() < end:
+        pass
+    assert has_second_place()
+    one = holder(card, 1)
+    # The first chunk, for which it took its time, may go there. A pause follows for the others, as long as it hurries.
+    while int(worker.order("hurry", FEW)) == FEW and time.monotonic() < end:
+        time.sleep(PAUSE)
+    assert int(worker.order("hurry", FEW)) < FEW, "the second place is for who takes his time"
+    time.sleep(PAUSE)
+    one.kill()
+    one.wait()
+    assert worker.compress(FEW, SLOW) == FEW
+    one = holder(card, 1)
+    assert worker.compress(FEW, SLOW) == FEW, "it takes its time now"
+    one.kill()
+    one.wait()
+    worker.end()
+
+
 def kernels_that_do_something_else_are_not_used() -> None:
     for kernel, verb in (("checksum_and_copy", "compress"), ("decode_lanes", "decompress")):
         worker = Worker("open", QUIRE_EMULATOR_BROKEN=kernel)
@@ -332,7 +380,7 @@ def workers_by_turns_lose_no_chunk() -> None:
     workers = [Worker("open") for _ in range(4)]
     for worker in workers:
         worker.process.stdout.readline()
-        worker.begin("compress", 50)
+        worker.begin("compress", 50, 0)
     counts = []
     for worker in workers:
         launched, digest = worker.answer().split()
@@ -452,6 +500,7 @@ FREE = (
 )
 LOCKED = (
     a_card_without_a_free_place_is_left_to_others,
+    a_process_that_comes_back_soon_takes_both_places,
     workers_by_turns_lose_no_chunk,
     under_mps_a_card_has_more_places,
     a_process_waits_with_opening_until_another_has_opened,
@@ -467,7 +516,7 @@ if __name__ == "__main__":
         LIBRARY, DRIVER, kind = sys.argv[1:]
         EXPECTED = ""
         cpu = Worker(QUIRE_BACKEND="cpu")
-        EXPECTED = cpu.order("compress", 1).split()[1]
+        EXPECTED = cpu.order("compress", 1, 0).split()[1]
         cpu.end()
         try:
             for scene in {"free": FREE, "locked": LOCKED}[kind]:

@@ -83,3 +83,86 @@ impl Drop for Claim {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::path::{Path, PathBuf};
+
+    use super::super::card_file::CardFile;
+    use super::*;
+
+    fn card_file(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("quire-claim-{name}-{}", std::process::id()));
+        std::fs::write(&path, "").expect("a file");
+        path
+    }
+
+    /// A process's side of a card, which looks whether it is unused as often as it is asked.
+    fn process(path: &Path) -> &'static SharedCard {
+        let file = CardFile::at(path.to_str().expect("a path")).expect("it is there");
+        Box::leak(Box::new(SharedCard::new(file, Duration::ZERO, Duration::ZERO)))
+    }
+
+    #[test]
+    fn one_process_has_the_claim_until_it_drops_it() {
+        let path = card_file("one");
+        let (ours, theirs) = (process(&path), process(&path));
+        let claim = Claim::on_shared(ours);
+        assert!(matches!(claim, Some(Claim::Held(_))));
+        assert!(Claim::on_shared(theirs).is_none());
+        drop(claim);
+        let claim = Claim::on_shared(theirs);
+        assert!(matches!(claim, Some(Claim::Held(_))) && Claim::on_shared(ours).is_none());
+        std::fs::remove_file(path).expect("there");
+    }
+
+    #[test]
+    fn a_claim_on_an_unused_card_does_not_count() {
+        let path = card_file("unused");
+        let (stopped, user, looking) = (process(&path), process(&path), process(&path));
+        let _claim = Claim::on_shared(stopped).expect("nobody has it");
+        let is_refused = || Claim::on_shared(looking).is_none();
+        assert!((1..UNUSED_LOOKS).all(|_| is_refused()));
+        assert!(user.file.lock().expect("a lock"), "it is used");
+        assert!((0..2 * UNUSED_LOOKS).all(|_| is_refused()));
+        user.file.unlock();
+        assert!((1..UNUSED_LOOKS).all(|_| is_refused()), "the count begins anew");
+        assert!(matches!(Claim::on_shared(looking), Some(Claim::NotNeeded)));
+        std::fs::remove_file(path).expect("there");
+    }
+
+    #[test]
+    fn a_card_that_cannot_be_locked_needs_no_claim() {
+        // A folder can be opened for reading alone, and the lock of a byte is for who may write.
+        assert!(matches!(Claim::on_shared(process(&std::env::temp_dir())), Some(Claim::NotNeeded)));
+    }
+
+    /// How often a process looks that does such work before each look, in seconds on the card and elsewhere, until it drops its claim.
+    fn looks_of(card: &'static SharedCard, work: &[(u64, u64)]) -> usize {
+        let looks = Cell::new(0);
+        let claim = Claim::on_shared(card).expect("nobody has it");
+        claim.keep_while_card_is_full(|| {
+            let Some(&(on_the_card, elsewhere)) = work.get(looks.get()) else { return false };
+            looks.set(looks.get() + 1);
+            card.note_work_on_the_card(Duration::from_secs(on_the_card));
+            card.note_work_elsewhere(Duration::from_secs(elsewhere));
+            true
+        });
+        looks.get()
+    }
+
+    #[test]
+    fn the_claim_ends_after_two_looks_at_a_card_that_has_time() {
+        let path = card_file("kept");
+        let (ours, theirs) = (process(&path), process(&path));
+        let [full, free, none] = [(1, 2), (2, 1), (0, 0)];
+        // Who goes on is asked once more after the last look.
+        assert_eq!(looks_of(ours, &[free, none, full]), 3);
+        assert!(Claim::on_shared(theirs).is_some(), "it was dropped");
+        assert_eq!(looks_of(ours, &[full, none, full, none, (1, 1), full, full]), 6);
+        assert_eq!(looks_of(ours, &[full; 3]), 3, "until the process ends");
+        assert!(Claim::on_shared(theirs).is_some());
+        std::fs::remove_file(path).expect("there");
+    }
+}

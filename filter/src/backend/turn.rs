@@ -9,9 +9,10 @@
 //! The GPU runs one process's work at a time, so that processes that send it all their chunks wait for one another while their own cores do nothing.
 //! But a process also copies its chunk into pinned memory and its stream out of it, and does whatever it does between chunks; meanwhile another one's
 //! chunk can be computed. So a card has [`places`], the more the longer chunks are. With MPS it works for several processes at once, and has more of them.
+//! Short chunks have two places, and a process that comes back to the card [`SOON`] takes both of them.
 //!
 //! Place 0 is the lock of the device file as a whole, the others are locks of one byte each ([`CardFile`]). A lock and its release take 1 us and 2 us on
-//! Linux 6.18, a chunk of 64^3 on the GPU 340 us.
+//! Linux 6.18, a chunk of 64^3 on the GPU 150 us.
 //!
 //! A process that finds no place does not ask again for [`PAUSE`]. If all processes asked for every chunk, the card would change to another process with each
 //! chunk, and a change takes as long as a short chunk.
@@ -28,22 +29,37 @@ use super::{Direction, Obstacle, log_once};
 /// How long a process that has found no place leaves the card to others.
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// A process that comes back to the card within this time keeps it busy.
+///
+/// Two processes that take turns have a chunk compressed every 350 to 400 us, however short it is. A process alone has one of 64^3 in 150 us, and in 260 us
+/// where all cores are busy; and the other process compresses on its own core meanwhile. So two places are worth having only where a process does other work
+/// between its chunks, for longer than this.
+const SOON: Duration = Duration::from_micros(200);
+
+/// The places of a card, for chunks of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Places {
+    /// Each is for a process.
+    Each(usize),
+    /// Two for two processes, or both for a process that comes back [`SOON`].
+    TwoOrBoth,
+}
+
 /// How many processes may use a card at once, for chunks of this many uncompressed bytes.
 ///
-/// By turns, a card goes from process to process some 2500 times a second, however long chunks are. Two processes that compress 64^3 f32 are more than it has
-/// time for, and a single one that decompresses them has more of it alone than two together. With chunks of 128^3 (8 MiB) 2500 a second are 20 GB/s,
-/// twice what 16 cores compress. It takes 12 processes to ask for that number, as each has 4 ms of its own work with a chunk. With MPS 16 processes
-/// compress 17 GB/s with 64^3 and 38 with 128^3, which is more than their cores do. But their cores decompress short chunks faster than that.
-/// docs/design-notes.md has the figures ("Processes that share a GPU").
-fn places(contexts: Contexts, direction: Direction, chunk_bytes: usize) -> usize {
+/// By turns, a card does some 2500 chunks a second, however long they are. A process alone that does nothing else has more of 64^3 f32, 6000 a second. One that
+/// writes them through HDF5 has fewer, 1800. With chunks of 128^3 (8 MiB) 2500 a second are 20 GB/s, twice what 16 cores compress. It takes 12 processes to
+/// ask for that number, as each has 4 ms of its own work with a chunk. With MPS 16 processes compress 17 GB/s with 64^3 and 38 with 128^3, which is more than
+/// their cores do. But their cores decompress short chunks faster than that. docs/design-notes.md has the figures ("Processes that share a GPU").
+fn places(contexts: Contexts, direction: Direction, chunk_bytes: usize) -> Places {
     const MIB: usize = 1 << 20;
     match (contexts, direction) {
-        (Contexts::ShareByMps, Direction::Decompress) if chunk_bytes < 4 * MIB => 4,
-        (Contexts::ShareByMps, _) => 16,
-        (_, Direction::Decompress) if chunk_bytes < 4 * MIB => 1,
-        _ if chunk_bytes < 4 * MIB => 2,
-        _ if chunk_bytes < 6 * MIB => 4,
-        _ => 12,
+        (Contexts::ShareByMps, Direction::Decompress) if chunk_bytes < 4 * MIB => Places::Each(4),
+        (Contexts::ShareByMps, _) => Places::Each(16),
+        (_, Direction::Decompress) if chunk_bytes < 4 * MIB => Places::Each(1),
+        _ if chunk_bytes < 4 * MIB => Places::TwoOrBoth,
+        _ if chunk_bytes < 6 * MIB => Places::Each(4),
+        _ => Places::Each(12),
     }
 }
 
@@ -104,7 +120,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         if let Some((card, begun)) = self.0 {
             card.give_back();
-            add(&card.on_the_card, begun.elapsed());
+            card.note_work_on_the_card(begun.elapsed());
         }
     }
 }
@@ -113,6 +129,7 @@ impl Drop for Turn {
 pub(super) struct SharedCard {
     pub(super) file: CardFile,
     pause: Duration,
+    soon: Duration,
     users: Mutex<Users>,
     /// Nanoseconds in which threads of this process had a place.
     on_the_card: AtomicU64,
@@ -120,11 +137,17 @@ pub(super) struct SharedCard {
     elsewhere: AtomicU64,
 }
 
-/// Threads of this process that use the card, and the place that they have while there are any.
+/// Threads of this process that use the card, and the places that they have while there are any.
 #[derive(Default)]
 struct Users {
     threads: usize,
-    place: usize,
+    has_first: bool,
+    /// The place that is a byte of the file, besides the first one or in place of it.
+    byte: Option<usize>,
+    /// When the last thread left the card; `None` once the process has found no place.
+    left: Option<Instant>,
+    /// Whether the process came back soon, when it had been on the card last.
+    comes_back_soon: bool,
     /// When the process, which has found no place, asks again.
     asks_again: Option<Instant>,
     /// At how many looks in a row the first place, which is always taken first, was free.
@@ -133,30 +156,30 @@ struct Users {
 
 impl SharedCard {
     fn open(bus_id: Option<&str>) -> Result<Self, NoFile> {
-        CardFile::open(bus_id).map(|file| Self::new(file, PAUSE))
+        CardFile::open(bus_id).map(|file| Self::new(file, PAUSE, SOON))
     }
 
-    pub(super) fn new(file: CardFile, pause: Duration) -> Self {
-        Self { file, pause, users: Mutex::default(), on_the_card: AtomicU64::new(0), elsewhere: AtomicU64::new(0) }
+    pub(super) fn new(file: CardFile, pause: Duration, soon: Duration) -> Self {
+        Self { file, pause, soon, users: Mutex::default(), on_the_card: AtomicU64::new(0), elsewhere: AtomicU64::new(0) }
     }
 
-    /// Whether one of the first `places` is held now, for one more thread. Where the system refuses to lock, nothing is held and the card is used.
-    fn take(&self, places: usize) -> Result<bool, Obstacle> {
+    /// Whether a place is held now, for one more thread. Where the system refuses to lock, nothing is held and the card is used.
+    fn take(&self, places: Places) -> Result<bool, Obstacle> {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         if users.threads == 0 {
             if users.asks_again.is_some_and(|time| Instant::now() < time) {
                 return Err(Obstacle::Busy);
             }
             users.asks_again = None;
-            users.place = match self.file.lock() {
-                Ok(true) => 0,
-                Ok(false) => match (1..places).find(|&place| self.file.lock_byte(place).unwrap_or(false)) {
-                    Some(place) => place,
-                    None => {
-                        users.asks_again = Instant::now().checked_add(self.pause);
-                        return Err(Obstacle::Busy);
-                    }
-                },
+            if let Some(left) = users.left.take() {
+                users.comes_back_soon = left.elapsed() < self.soon;
+            }
+            let (count, wants_both) = match places {
+                Places::Each(count) => (count, false),
+                Places::TwoOrBoth => (2, users.comes_back_soon),
+            };
+            users.has_first = match self.file.lock() {
+                Ok(is_locked) => is_locked,
                 Err(error) => {
                     drop(users);
                     log_once(format_args!(
@@ -165,6 +188,13 @@ impl SharedCard {
                     return Ok(false);
                 }
             };
+            // Who wants both has none without the first.
+            let mut bytes = if users.has_first == wants_both { 1..count } else { 0..0 };
+            users.byte = bytes.find(|&byte| self.file.lock_byte(byte).unwrap_or(false));
+            if !users.has_first && users.byte.is_none() {
+                users.asks_again = Instant::now().checked_add(self.pause);
+                return Err(Obstacle::Busy);
+            }
         }
         users.threads += 1;
         Ok(true)
@@ -174,10 +204,13 @@ impl SharedCard {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         users.threads -= 1;
         if users.threads == 0 {
-            match users.place {
-                0 => self.file.unlock(),
-                place => self.file.unlock_byte(place),
+            if users.has_first {
+                self.file.unlock();
             }
+            if let Some(byte) = users.byte {
+                self.file.unlock_byte(byte);
+            }
+            users.left = Some(Instant::now());
         }
     }
 
@@ -198,6 +231,11 @@ impl SharedCard {
         users.unused_looks >= looks
     }
 
+    /// Counts the time that a thread had a place.
+    pub(super) fn note_work_on_the_card(&self, taken: Duration) {
+        add(&self.on_the_card, taken);
+    }
+
     /// Counts work that a thread has done itself on a chunk for the card.
     pub(super) fn note_work_elsewhere(&self, taken: Duration) {
         add(&self.elsewhere, taken);
@@ -216,10 +254,12 @@ fn add(nanoseconds: &AtomicU64, taken: Duration) {
 
 #[cfg(test)]
 mod tests {
+    use super::Places::{Each, TwoOrBoth};
     use super::*;
 
+    /// A process's side. None comes back soon.
     fn shared_file(path: &std::path::Path, pause: Duration) -> SharedCard {
-        SharedCard::new(CardFile::at(path.to_str().expect("a path")).expect("it is there"), pause)
+        SharedCard::new(CardFile::at(path.to_str().expect("a path")).expect("it is there"), pause, Duration::ZERO)
     }
 
     #[test]
@@ -228,23 +268,23 @@ mod tests {
         std::fs::write(&path, "").expect("a file");
         let open = || shared_file(&path, Duration::ZERO);
         let (ours, theirs, third) = (open(), open(), open());
-        assert_eq!([ours.take(1).ok(), ours.take(1).ok()], [Some(true), Some(true)]);
-        assert!(matches!(theirs.take(1), Err(Obstacle::Busy)));
+        assert_eq!([ours.take(Each(1)).ok(), ours.take(Each(1)).ok()], [Some(true), Some(true)]);
+        assert!(matches!(theirs.take(Each(1)), Err(Obstacle::Busy)));
         ours.give_back();
-        assert!(matches!(theirs.take(1), Err(Obstacle::Busy)), "a thread is still there");
+        assert!(matches!(theirs.take(Each(1)), Err(Obstacle::Busy)), "a thread is still there");
         assert_eq!(
-            [theirs.take(2).ok(), theirs.take(1).ok()],
+            [theirs.take(Each(2)).ok(), theirs.take(Each(1)).ok()],
             [Some(true), Some(true)],
             "the second place, and then the process is there"
         );
-        assert!(matches!(third.take(2), Err(Obstacle::Busy)));
-        assert_eq!(third.take(4).ok(), Some(true));
+        assert!(matches!(third.take(Each(2)), Err(Obstacle::Busy)));
+        assert_eq!(third.take(Each(4)).ok(), Some(true));
         ours.give_back();
         theirs.give_back();
-        assert_eq!(ours.take(1).ok(), Some(true));
-        assert!(matches!(open().take(2), Err(Obstacle::Busy)), "a thread is still in the second place");
+        assert_eq!(ours.take(Each(1)).ok(), Some(true));
+        assert!(matches!(open().take(Each(2)), Err(Obstacle::Busy)), "a thread is still in the second place");
         theirs.give_back();
-        assert_eq!(theirs.take(2).ok(), Some(true));
+        assert_eq!(theirs.take(Each(2)).ok(), Some(true));
         std::fs::remove_file(path).expect("there");
     }
 
@@ -254,13 +294,43 @@ mod tests {
         std::fs::write(&path, "").expect("a file");
         let open = |pause| shared_file(&path, pause);
         let (ours, patient, quick) = (open(Duration::ZERO), open(Duration::from_secs(600)), open(Duration::from_millis(1)));
-        assert_eq!(ours.take(1).ok(), Some(true));
-        assert!([&patient, &quick].iter().all(|lock| matches!(lock.take(1), Err(Obstacle::Busy))));
+        assert_eq!(ours.take(Each(1)).ok(), Some(true));
+        assert!([&patient, &quick].iter().all(|lock| matches!(lock.take(Each(1)), Err(Obstacle::Busy))));
         ours.give_back();
-        assert!(matches!(patient.take(1), Err(Obstacle::Busy)), "the place is free, and the pause is not over");
+        assert!(matches!(patient.take(Each(1)), Err(Obstacle::Busy)), "the place is free, and the pause is not over");
         std::thread::sleep(Duration::from_millis(2));
-        assert_eq!(quick.take(1).ok(), Some(true));
-        assert_eq!(quick.take(1).ok(), Some(true), "another thread");
+        assert_eq!(quick.take(Each(1)).ok(), Some(true));
+        assert_eq!(quick.take(Each(1)).ok(), Some(true), "another thread");
+        std::fs::remove_file(path).expect("there");
+    }
+
+    #[test]
+    fn a_process_that_comes_back_soon_has_both_places_or_none() {
+        let path = std::env::temp_dir().join(format!("quire-both-{}", std::process::id()));
+        std::fs::write(&path, "").expect("a file");
+        let open = |soon| SharedCard { soon, ..shared_file(&path, Duration::ZERO) };
+        let (slow, quick, other) = (open(Duration::ZERO), open(Duration::MAX), open(Duration::ZERO));
+        let is_on = |card: &SharedCard| card.take(TwoOrBoth).is_ok();
+        assert!(is_on(&slow) && is_on(&quick), "nobody knows yet that it comes back soon");
+        quick.give_back();
+        assert!(!is_on(&quick), "the first place is taken");
+        assert!(is_on(&other), "the second one is not");
+        other.give_back();
+        slow.give_back();
+        assert!(is_on(&slow) && !is_on(&quick), "it comes back soon, as the last time on the card");
+        slow.give_back();
+        assert!(is_on(&quick) && !is_on(&slow), "it has both");
+        assert_eq!(other.take(Each(4)).ok(), Some(true), "longer chunks have more");
+        quick.give_back();
+        assert!(is_on(&slow) && !is_on(&quick) && quick.take(Each(4)).is_ok(), "it need not have all places of longer chunks");
+        other.give_back();
+        slow.give_back();
+        quick.give_back();
+        let late = SharedCard {
+            users: Mutex::new(Users { comes_back_soon: true, left: Some(Instant::now()), ..Users::default() }),
+            ..open(Duration::ZERO)
+        };
+        assert!(is_on(&late) && is_on(&slow), "it came back late");
         std::fs::remove_file(path).expect("there");
     }
 
@@ -270,7 +340,7 @@ mod tests {
         std::fs::write(&path, "").expect("a file");
         let (ours, looking) = (shared_file(&path, Duration::ZERO), shared_file(&path, Duration::ZERO));
         assert_eq!([1, 2, 3].map(|_| looking.was_unused_at(2)), [false, true, true]);
-        assert_eq!(ours.take(1).ok(), Some(true), "a look leaves no lock");
+        assert_eq!(ours.take(Each(1)).ok(), Some(true), "a look leaves no lock");
         assert!(!looking.was_unused_at(2), "the card is used");
         ours.give_back();
         assert_eq!([1, 2].map(|_| looking.was_unused_at(2)), [false, true], "the count begins anew");
@@ -283,9 +353,9 @@ mod tests {
     fn longer_chunks_and_mps_have_more_places() {
         let places_of =
             |contexts, direction| [1 << 20, (4 << 20) - 1, 4 << 20, 6 << 20].map(|bytes| places(contexts, direction, bytes));
-        assert_eq!(places_of(Contexts::TakeTurns, Direction::Compress), [2, 2, 4, 12]);
-        assert_eq!(places_of(Contexts::TakeTurns, Direction::Decompress), [1, 1, 4, 12]);
-        assert_eq!(places_of(Contexts::ShareByMps, Direction::Compress), [16, 16, 16, 16]);
-        assert_eq!(places_of(Contexts::ShareByMps, Direction::Decompress), [4, 4, 16, 16]);
+        assert_eq!(places_of(Contexts::TakeTurns, Direction::Compress), [TwoOrBoth, TwoOrBoth, Each(4), Each(12)]);
+        assert_eq!(places_of(Contexts::TakeTurns, Direction::Decompress), [1, 1, 4, 12].map(Each));
+        assert_eq!(places_of(Contexts::ShareByMps, Direction::Compress), [16, 16, 16, 16].map(Each));
+        assert_eq!(places_of(Contexts::ShareByMps, Direction::Decompress), [4, 4, 16, 16].map(Each));
     }
 }
