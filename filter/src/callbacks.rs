@@ -230,20 +230,17 @@ fn store_after(failure: Failure, chunk: &mut ChunkBuffer<'_>, layout: &Layout) -
     Ok(chunk.bytes().len())
 }
 
-/// Makes the chunk a stream that holds it as it is. That takes no memory but for the header, and for pairs.
+/// Makes the chunk a stream that holds it as it is. That takes no memory but for the header.
 ///
 /// # Errors
 /// `OutOfMemory`; the chunk is as it was then.
 fn store(chunk: &mut ChunkBuffer<'_>, layout: &Layout) -> Result<()> {
     let header = Header { coding: Coding::Stored, layout: *layout };
     let (head_len, length) = (header.encoded_len(), chunk.bytes().len());
+    chunk.grow(head_len + length)?;
+    chunk.bytes_mut().copy_within(..length, head_len);
     if layout.scalar.is_pair() {
-        let mut stream = Allocation::zeroed(head_len + length)?;
-        pairs::split(chunk.bytes(), layout.scalar, &mut stream.bytes_mut()[head_len..]);
-        chunk.adopt(stream);
-    } else {
-        chunk.grow(head_len + length)?;
-        chunk.bytes_mut().copy_within(..length, head_len);
+        pairs::split_in_place(&mut chunk.bytes_mut()[head_len..], layout.scalar);
     }
     chunk.bytes_mut()[..head_len].copy_from_slice(&header.to_bytes()[..head_len]);
     seal(chunk.bytes_mut());

@@ -8,6 +8,7 @@ mpi_faults.py limit FILE          one process cannot write all (RLIMIT_FSIZE, as
 mpi_faults.py dies FILE           one process is killed while the others wait for it in a collective write
 mpi_faults.py mandatory FILE      the filter of one process finds no memory to compress its chunk, and stores it
 mpi_faults.py optional FILE       likewise, where the filter is optional
+mpi_faults.py pairs FILE          as `mandatory`, with complex numbers
 mpi_faults.py gpu FILE            the GPU of one process fails after the dataset was created, and the process stores its chunks; it can create no other
                                   dataset. Under QUIRE_BACKEND=cuda and with the driver of plugin-tests/c/failing_cuda.c
 mpi_faults.py damaged FILE        one process finds its chunk damaged when all read, and when it is to change a part of it
@@ -45,7 +46,7 @@ from quire_client import FILTER_ID, absolute, assert_words  # noqa: E402
 CHUNK = (4, 128, 128)
 CHUNKS = 16
 LIMIT = 1 << 20
-# 32 MiB, of which HDF5 takes two before it calls the filter.
+# Values of 4 bytes in 32 MiB, of which HDF5 takes two before it calls the filter.
 LONG_CHUNK = (32, 512, 512)
 
 
@@ -96,12 +97,12 @@ def write(dataset: h5py.Dataset) -> None:
         dataset[rows_of(WORLD.rank)] = values_of(WORLD.rank)
 
 
-def write_without_memory(path: str, flag: int) -> None:
+def write_without_memory(path: str, flag: int, dtype: str) -> None:
     """Each process writes one long chunk. One process has room for HDF5's buffers alone."""
-    rows = slice(WORLD.rank * LONG_CHUNK[0], (WORLD.rank + 1) * LONG_CHUNK[0])
-    values = np.random.default_rng(WORLD.rank).normal(0, 1, LONG_CHUNK).astype("<f4")
+    values = np.random.default_rng(WORLD.rank).normal(0, 1, LONG_CHUNK).astype("<f4").view(dtype)
+    rows = slice(WORLD.rank * len(values), (WORLD.rank + 1) * len(values))
     file = h5py.File(path, "w", driver="mpio", comm=WORLD)
-    dataset = create(file, 1e-3, chunk=LONG_CHUNK, chunks=WORLD.size, flag=flag)
+    dataset = create(file, 1e-3, h5py.h5t.py_create(values.dtype), values.shape, WORLD.size, flag)
     unlimited = resource.getrlimit(resource.RLIMIT_AS)
     if IS_FAULTY:
         taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -114,7 +115,7 @@ def write_without_memory(path: str, flag: int) -> None:
     file.close()
     say("has written")
     with h5py.File(path, "r") as file:
-        assert np.abs(file["x"][rows] - values).max() <= 1e-3
+        assert np.abs((file["x"][rows] - values).view("<f4")).max() <= 1e-3
         say("has read")
 
 
@@ -172,8 +173,9 @@ def say(text: str) -> None:
 
 
 def main(mode: str, path: str) -> None:
-    if mode in ("mandatory", "optional"):
-        return write_without_memory(path, h5py.h5z.FLAG_OPTIONAL if mode == "optional" else h5py.h5z.FLAG_MANDATORY)
+    if mode in ("mandatory", "optional", "pairs"):
+        flag = h5py.h5z.FLAG_OPTIONAL if mode == "optional" else h5py.h5z.FLAG_MANDATORY
+        return write_without_memory(path, flag, "<c8" if mode == "pairs" else "<f4")
     if mode == "gpu":
         return write_with_a_failing_gpu(path)
     if mode == "damaged":

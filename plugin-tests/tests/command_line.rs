@@ -538,6 +538,12 @@ fn doctor_says_what_is_found_and_what_is_wrong() {
     assert_says(&threads, &["QUIRE_THREADS=3"]);
     assert!(!threads.stdout.contains("QUIRE_THREADS is set, but"), "{}", threads.stdout);
 
+    let renamed = sandbox.plugin_folder().join("libother.so");
+    fs::rename(&plugin, &renamed).expect("renamed");
+    let found = succeed(&mut quire(&sandbox, &["doctor"]));
+    assert_says(&found, &["note   plugin        no folder of HDF5's has libh5zquire.so", "the filter works here"]);
+    fs::remove_file(&renamed).expect("removed");
+
     fs::write(&plugin, "no library").expect("written");
     let broken = doctor_finds_one_fault(&mut quire(&sandbox, &["doctor"]));
     assert_says(&broken, &["libh5zquire.so: it cannot be loaded", "file too short"]);

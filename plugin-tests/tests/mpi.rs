@@ -98,7 +98,7 @@ fn data_of_one_process_are_never_refused() {
 /// Also where the filter is optional: HDF5 1.10 would write the chunk without the mark that the filter has not seen it.
 #[test]
 fn a_chunk_that_one_process_has_no_memory_to_compress_is_stored() {
-    for case in ["mandatory", "optional"] {
+    for case in ["mandatory", "optional", "pairs"] {
         let sandbox = Sandbox::new();
         let report = succeed(faults(&sandbox, case).env("QUIRE_BACKEND", "cpu"));
         assert_says(&report, &["no memory for 33554432 bytes of a chunk", "; the chunk is stored uncompressed"]);
