@@ -48,6 +48,9 @@ const VARIABLES: [&str; 8] = [
     "QUIRE_CODEBOOK",
 ];
 
+const ENVIRONMENT: &str = "environment";
+const PLUGIN: &str = "plugin";
+
 /// How serious a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -76,10 +79,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     let mut findings = vec![hdf5_library()];
     findings.extend(environment());
     findings.extend(plugin_files());
-    findings.push(registered());
+    let is_wrong = |findings: &[Finding], about| findings.iter().any(|finding| finding.is_wrong_about(about));
+    // What follows from a cause that is named already is not named once more.
+    findings.extend(registered(is_wrong(&findings, PLUGIN)));
     findings.push(driver());
-    findings.extend(backend());
-    findings.push(round_trip());
+    let is_explained = is_wrong(&findings, ENVIRONMENT);
+    findings.extend(backend().filter(|finding| !(is_explained && finding.state == State::Wrong)));
+    let is_explained = findings.iter().any(|finding| finding.state == State::Wrong);
+    findings.extend(Some(round_trip()).filter(|finding| !(is_explained && finding.state == State::Wrong)));
     for source in &arguments.sources {
         findings.extend(file(source)?);
     }
@@ -100,6 +107,10 @@ impl Finding {
 
     fn with_remedy(about: &'static str, state: State, text: String, remedy: impl Into<String>) -> Self {
         Self { about, state, text, remedy: Some(remedy.into()) }
+    }
+
+    fn is_wrong_about(&self, about: &str) -> bool {
+        self.state == State::Wrong && self.about == about
     }
 
     fn print(&self) {
@@ -165,10 +176,9 @@ fn hdf5_library() -> Finding {
 }
 
 fn environment() -> Vec<Finding> {
-    const ABOUT: &str = "environment";
     let set = VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
     let mut findings: Vec<Finding> =
-        set.map(|(name, value)| Finding::well(ABOUT, format!("{name}={}", Name::from(&*value)))).collect();
+        set.map(|(name, value)| Finding::well(ENVIRONMENT, format!("{name}={}", Name::from(&*value)))).collect();
     let known = |name: &str| VARIABLES.contains(&name) || name == "QUIRE_REQUIRE_CUDA";
     for (name, _) in std::env::vars_os() {
         let is_known = name.to_str().is_some_and(known);
@@ -176,7 +186,7 @@ fn environment() -> Vec<Finding> {
         if name.as_bytes().starts_with(b"QUIRE_") && !is_known {
             let text = format!("{name} is set, but the filter has no such variable");
             findings.push(Finding::with_remedy(
-                ABOUT,
+                ENVIRONMENT,
                 State::Note,
                 text,
                 format!("the variables are {}", VARIABLES[2..].join(", ")),
@@ -185,18 +195,17 @@ fn environment() -> Vec<Finding> {
     }
     if let Err(error) = h5zquire::check_environment() {
         let remedy = "set it as it says, or unset it; until then the filter refuses every dataset";
-        findings.push(Finding::with_remedy(ABOUT, State::Wrong, error.to_string(), remedy));
+        findings.push(Finding::with_remedy(ENVIRONMENT, State::Wrong, error.to_string(), remedy));
     }
     findings
 }
 
 /// Checks the folders in which HDF5 looks for plugins, and the plugins in them.
 fn plugin_files() -> Vec<Finding> {
-    const ABOUT: &str = "plugin";
     let folders = match plugins::folders() {
         Ok(folders) => folders,
         Err(error) => {
-            return vec![Finding::with_remedy(ABOUT, State::Wrong, error, "set HDF5_PLUGIN_PATH to the plugin's folder")];
+            return vec![Finding::with_remedy(PLUGIN, State::Wrong, error, "set HDF5_PLUGIN_PATH to the plugin's folder")];
         }
     };
     let mut findings = Vec::new();
@@ -211,13 +220,13 @@ fn plugin_files() -> Vec<Finding> {
                 "it is built into HDF5, and searched because HDF5_PLUGIN_PATH is not set: set it to the plugin's folder"
             };
             findings.push(Finding::with_remedy(
-                ABOUT,
+                PLUGIN,
                 State::Note,
                 format!("HDF5 looks into {shown}, which is not a folder"),
                 remedy,
             ));
         } else if !file.exists() {
-            findings.push(Finding::well(ABOUT, format!("HDF5 looks into {shown}: no {LIBRARY_NAME} there")));
+            findings.push(Finding::well(PLUGIN, format!("HDF5 looks into {shown}: no {LIBRARY_NAME} there")));
         } else {
             files += 1;
             findings.push(plugin_file(file));
@@ -225,7 +234,7 @@ fn plugin_files() -> Vec<Finding> {
     }
     if files > 1 {
         let text = format!("there are {files} files {LIBRARY_NAME}: HDF5 takes the first that loads");
-        findings.push(Finding::with_remedy(ABOUT, State::Note, text, "leave the one that you mean"));
+        findings.push(Finding::with_remedy(PLUGIN, State::Note, text, "leave the one that you mean"));
     }
     if files == 0 {
         let remedy = match beside_this_program() {
@@ -234,23 +243,24 @@ fn plugin_files() -> Vec<Finding> {
                 format!("build it (cargo build --release -p h5z-quire) and name the folder of {LIBRARY_NAME} in HDF5_PLUGIN_PATH")
             }
         };
-        findings.push(Finding::with_remedy(ABOUT, State::Wrong, format!("no folder of HDF5's has {LIBRARY_NAME}"), remedy));
+        // HDF5 does not ask for a name, and a program may register the filter itself.
+        let state = if Filter::get_info(FILTER_ID).is_available { State::Note } else { State::Wrong };
+        findings.push(Finding::with_remedy(PLUGIN, state, format!("no folder of HDF5's has {LIBRARY_NAME}"), remedy));
     }
     findings
 }
 
 fn plugin_file(file: PathBuf) -> Finding {
-    const ABOUT: &str = "plugin";
     let shown = Name::from(&*file);
     match plugins::filter_of(&file) {
-        Ok((FILTER_ID, name)) => Finding::well(ABOUT, format!("{shown}: filter {FILTER_ID}, {name}")),
+        Ok((FILTER_ID, name)) => Finding::well(PLUGIN, format!("{shown}: filter {FILTER_ID}, {name}")),
         Ok((id, name)) => {
             let text = format!("{shown} is the plugin of filter {id}, {name}: H5Z-Quire is filter {FILTER_ID}");
-            Finding::with_remedy(ABOUT, State::Wrong, text, "replace it by a build of the same H5Z-Quire as this program")
+            Finding::with_remedy(PLUGIN, State::Wrong, text, "replace it by a build of the same H5Z-Quire as this program")
         }
         Err(reason) => {
             let remedy = "replace it by a build for this system: `ldd -r` on it says what it misses";
-            Finding::with_remedy(ABOUT, State::Wrong, format!("{shown}: {reason}"), remedy)
+            Finding::with_remedy(PLUGIN, State::Wrong, format!("{shown}: {reason}"), remedy)
         }
     }
 }
@@ -261,27 +271,21 @@ fn beside_this_program() -> Option<PathBuf> {
     folder.join(LIBRARY_NAME).is_file().then_some(folder)
 }
 
-/// Checks that HDF5 finds the filter by its number.
-fn registered() -> Finding {
+/// Checks that HDF5 finds the filter by its number. `None` if it does not because of the plugin, of which something is known to be wrong.
+fn registered(is_plugin_wrong: bool) -> Option<Finding> {
     const ABOUT: &str = "filter";
     let info = Filter::get_info(FILTER_ID);
     if info.is_available && info.encode_enabled && info.decode_enabled {
-        return Finding::well(ABOUT, format!("HDF5 finds filter {FILTER_ID} for writing and reading"));
+        return Some(Finding::well(ABOUT, format!("HDF5 finds filter {FILTER_ID} for writing and reading")));
     }
+    let wrong = |text: String, remedy| Some(Finding::with_remedy(ABOUT, State::Wrong, text, remedy));
     match plugins::may_load_filters() {
-        Ok(false) => {
-            let remedy = "unset HDF5_PLUGIN_PRELOAD";
-            Finding::with_remedy(ABOUT, State::Wrong, "HDF5 is told to load no plugins".to_owned(), remedy)
-        }
-        _ => {
-            let text = format!("HDF5 does not find filter {FILTER_ID}");
-            Finding::with_remedy(
-                ABOUT,
-                State::Wrong,
-                text,
-                "correct what is wrong with the plugin, above: HDF5_PLUGIN_PATH must name its folder",
-            )
-        }
+        Ok(false) => wrong("HDF5 is told to load no plugins".to_owned(), "unset HDF5_PLUGIN_PRELOAD"),
+        _ if is_plugin_wrong => None,
+        _ => wrong(
+            format!("HDF5 does not find filter {FILTER_ID}"),
+            "name the plugin's folder in HDF5_PLUGIN_PATH; if it is there, please report this with the output of `quire doctor --json`",
+        ),
     }
 }
 
@@ -347,8 +351,7 @@ fn round_trip() -> Finding {
     match try_round_trip() {
         Ok(text) => Finding::well(ABOUT, text),
         Err(reason) => {
-            let remedy =
-                "correct what is wrong above; if nothing is, please report this with the output of `quire doctor --json`";
+            let remedy = "unless it says what to do, please report this with the output of `quire doctor --json`";
             Finding::with_remedy(ABOUT, State::Wrong, reason, remedy)
         }
     }

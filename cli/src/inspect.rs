@@ -172,7 +172,8 @@ fn report(Named { dataset, name, .. }: Named, threads: usize) -> Result<Report, 
         if left_out & 1 != 0 {
             return Ok(State::Unfiltered);
         }
-        let end = stream.len().saturating_sub(behind);
+        let is_checked = left_out & 2 == 0;
+        let end = stream.len().saturating_sub(if is_checked { behind } else { 0 });
         let description = Description::of(&stream[..end]).map_err(message)?;
         let found = description.header.layout.chunk_bytes();
         if found == chunk_bytes {

@@ -20,6 +20,7 @@ use crate::filters::{NAME_ITS_FOLDER, filter_name, not_found};
 use crate::inspect::corner_text;
 use crate::jobs::{self, Jobs};
 use crate::library::message;
+use crate::library::numbers::Numbers;
 use crate::library::objects::is_same_type;
 use crate::library::process::note_reading;
 use crate::library::values::{Part, Values};
@@ -188,8 +189,17 @@ fn verify(original: Named, copies: &Copies<'_>, given: Option<&str>, threads: us
     if copy.shape() != dataset.shape() {
         return wrong(format!("its shape is {}, the original's is {}", shape_text(&copy.shape()), shape_text(&dataset.shape())));
     }
-    if dataset.size() == 0 {
-        return Ok(Found::Equal);
+    // A scalar and a null dataspace have no axes both.
+    let (count, copied) = (values_of(&dataset)?, values_of(&copy)?);
+    if copied != count {
+        return wrong(format!("its number of values is {copied}, the original's is {count}"));
+    }
+    if count == 0 {
+        return match has_same_type(&dataset, &copy) {
+            Ok(true) => Ok(Found::Equal),
+            Ok(false) => wrong(OTHER_TYPE.to_owned()),
+            Err(reason) => Ok(Found::Unknown(reason)),
+        };
     }
     note_reading(&name);
     let sources = (Source::new(dataset.clone(), name.clone(), None), Source::new(copy.clone(), path.clone(), None));
@@ -202,8 +212,26 @@ fn verify(original: Named, copies: &Copies<'_>, given: Option<&str>, threads: us
             Ok(false) => wrong("its values are not those of the original, or its type is another".to_owned()),
             Err(reason) => Ok(Found::Unknown(reason)),
         },
-        (Ok(_), _) => wrong("its type is not that of the original".to_owned()),
+        (Ok(_), _) => wrong(OTHER_TYPE.to_owned()),
     }
+}
+
+/// The number of a dataset's values. `Dataset::size` counts one in a null dataspace.
+fn values_of(dataset: &Dataset) -> Result<usize, String> {
+    dataset.space().and_then(|space| space.extents()).map(|extents| extents.size()).map_err(message)
+}
+
+const OTHER_TYPE: &str = "its type is not that of the original";
+
+/// Whether two datasets have one type, numbers in any byte order.
+///
+/// # Errors
+/// Why that cannot be said.
+fn has_same_type(original: &Dataset, copy: &Dataset) -> Result<bool, String> {
+    if let (Ok(original), Ok(copy)) = (Numbers::of(original), Numbers::of(copy)) {
+        return Ok(original.scalar == copy.scalar);
+    }
+    Ok(is_same_type(&original.dtype().map_err(message)?, &copy.dtype().map_err(message)?))
 }
 
 /// The options whose bound a copy promises: the given ones, or those of this filter among the copy's filters.

@@ -170,7 +170,7 @@ typedef struct quire_box {
 /* Writes, or reads, a box of a dataset that has this filter alone, past HDF5's filter pipeline: on all cores, with the bytes that H5Dwrite would write.
  *   dataset  an identifier (hid_t) of the HDF5 library that the program has loaded; the file stays open
  *   hdf5     the address of any function of that library, as in (void *)H5Dwrite; NULL will do where the process has only one
- *   threads  as above
+ *   threads  as above; at most: docs/c.md says where fewer do as well, with a GPU
  * Chunks are written in the order of their indices; those that the box covers in part are read, changed and written. What HDF5's cache holds of a chunk
  * counts as written before. Chunks that the file does not have are read as fill values. Where other threads write to the dataset meanwhile, what is read is no
  * snapshot; writes of theirs to the rest of a chunk are not lost, if a lock that they take, too, is held around each step.

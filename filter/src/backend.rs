@@ -36,11 +36,13 @@ use quire_codec::stages::adaptive::{AdaptiveDictionary, UserDictionary};
 use quire_codec::{AdaptPolicy, Config, Error, Layout, Result, Unverified, Workspace, memory};
 use quire_gpu::{Chunk, ChunkRoom, Compressed, Device, Staging};
 
+use self::rank::LocalRank;
 pub(crate) use self::settings::MOST_THREADS;
 use self::settings::{Backend, Choice, Settings};
 use self::turn::Turn;
 use crate::ALLOCATOR;
 use crate::dictionary;
+use crate::environment;
 use crate::message::Message;
 
 /// Bytes of the uncompressed chunk from which on `auto` takes the GPU. Below it, the way to the GPU and back takes longer than the
@@ -242,6 +244,11 @@ pub(crate) fn check_dataset(layout: &Layout) -> Result<()> {
     possible.map(|_| ()).map_err(Obstacle::into_error)
 }
 
+/// Whether the process was started as a rank of a job.
+pub(crate) fn is_rank() -> bool {
+    LocalRank::read(|name, read| environment::variable(name, read)).is_ok_and(|rank| rank.is_some())
+}
+
 /// What `QUIRE_THREADS` says.
 ///
 /// # Errors
@@ -356,10 +363,11 @@ impl Settings {
                 Ok(true)
             }
             Err(obstacle) if self.backend == Backend::Cuda => Err(obstacle.into_error()),
-            // This comes and goes.
-            Err(obstacle @ Obstacle::Busy) => {
+            // These come and go, and threads meet them at different times.
+            Err(obstacle @ (Obstacle::Busy | Obstacle::Opening | Obstacle::OthersOpen | Obstacle::Full)) => {
                 if self.log {
-                    say_once(format_args!("{} on the CPU as well: {obstacle}", direction.name()));
+                    let also = if matches!(obstacle, Obstacle::Busy) { " as well" } else { "" };
+                    say_once(format_args!("{} on the CPU{also}: {obstacle}", direction.name()));
                 }
                 Ok(false)
             }

@@ -112,7 +112,7 @@ extern "C" fn set_local_called_from(dcpl: hid_t, type_id: hid_t, _space: hid_t, 
         let library = Library::of_caller(return_address)?;
         if dcpl < 0 {
             // So HDF5 announces the storage of a group's links or an object's attributes.
-            return Err(Error::invalid("only datasets can be compressed: do not set the filter for a group"));
+            return Err(Error::invalid("only datasets can be compressed: do not set the filter for a group").into());
         }
         check_position(&library.filters(dcpl)?)?;
         let (flags, words) = library.filter_parameters(dcpl, FILTER_ID, MAX_WORDS)?;
@@ -170,17 +170,15 @@ unsafe extern "C" fn filter_called_from(
         let words = unsafe { words_from_raw(cd_nelmts, cd_values)? };
         // SAFETY: the caller's promise.
         let mut chunk = unsafe { ChunkBuffer::from_raw(nbytes, buf_size, buf)? };
-        with_kept_buffers(|kept| {
-            if flags & H5Z_FLAG_REVERSE == 0 {
-                compress(words, &mut chunk, kept, flags & H5Z_FLAG_OPTIONAL != 0)
-            } else {
-                decompress(words, &mut chunk, kept)
-            }
-        })
+        if flags & H5Z_FLAG_REVERSE == 0 {
+            compress(words, &mut chunk)
+        } else {
+            with_kept_buffers(|kept| decompress(words, &mut chunk, kept)).map_err(Failure::from)
+        }
     })
 }
 
-fn compress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers, is_optional: bool) -> Result<usize> {
+fn compress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>) -> std::result::Result<usize, Failure> {
     let CdValues { config, layout, .. } = CdValues::parse(words)?;
     let layout = layout.ok_or_else(|| {
         Error::invalid(format_args!(
@@ -195,35 +193,54 @@ fn compress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers, i
             layout.chunk_bytes(),
             layout.elements().dims(),
             layout.scalar,
-        )));
+        ))
+        .into());
     }
-    let Buffers { workspace, stream, history, .. } = kept;
-    match backend::compress(chunk.bytes().into(), &layout, &config, workspace, stream, history) {
-        Ok(mut stream) => chunk.replace_with(stream.bytes()),
-        // Otherwise the chunk is lost. Where the filter is mandatory, HDF5 ends the process when it closes the file, and in parallel programs the other ranks wait for
-        // ever. Where it is optional, HDF5 stores the chunk and marks it as stored; but parallel HDF5 1.10 forgets the mark, and nobody can read the chunk.
-        Err(error) if (is_optional || matches!(error, Error::OutOfMemory { .. })) && store(chunk, &layout).is_ok() => {
-            backend::say_once(format_args!("{error}; the chunk is stored uncompressed"));
-            Ok(chunk.bytes().len())
-        }
-        Err(error) => Err(error),
-    }
+    or_store(chunk, &layout, |chunk| {
+        with_kept_buffers(|Buffers { workspace, stream, history, .. }| {
+            let mut stream = backend::compress(chunk.bytes().into(), &layout, &config, workspace, stream, history)?;
+            chunk.replace_with(stream.bytes())
+        })
+    })
 }
 
-/// Makes the chunk a stream that holds it as it is. That takes no memory but for the header, and for pairs.
+/// Has `body` make the chunk a stream. Where that fails or panics, the chunk, which `body` leaves as it was, is stored.
+///
+/// No failure may reach HDF5, as it would lose the chunk. Where the filter is mandatory, HDF5 then crashes when it closes the file, and in parallel programs
+/// the other ranks wait for ever. Where it is optional, HDF5 stores the chunk and marks it as stored; but parallel HDF5 1.10 forgets the mark, and nobody can
+/// read the chunk. So stderr has the reason, and [`backend::check_dataset`] refuses the next dataset for one that stays.
+///
+/// # Errors
+/// That of `body`, where there is no memory to store the chunk.
+fn or_store(
+    chunk: &mut ChunkBuffer<'_>,
+    layout: &Layout,
+    body: impl FnOnce(&mut ChunkBuffer<'_>) -> Result<usize>,
+) -> std::result::Result<usize, Failure> {
+    contain(|| body(chunk)).or_else(|failure| store_after(failure, chunk, layout))
+}
+
+#[cold]
+#[inline(never)]
+fn store_after(failure: Failure, chunk: &mut ChunkBuffer<'_>, layout: &Layout) -> std::result::Result<usize, Failure> {
+    if store(chunk, layout).is_err() {
+        return Err(failure);
+    }
+    backend::say_once(format_args!("{failure}; the chunk is stored uncompressed"));
+    Ok(chunk.bytes().len())
+}
+
+/// Makes the chunk a stream that holds it as it is. That takes no memory but for the header.
 ///
 /// # Errors
 /// `OutOfMemory`; the chunk is as it was then.
 fn store(chunk: &mut ChunkBuffer<'_>, layout: &Layout) -> Result<()> {
     let header = Header { coding: Coding::Stored, layout: *layout };
     let (head_len, length) = (header.encoded_len(), chunk.bytes().len());
+    chunk.grow(head_len + length)?;
+    chunk.bytes_mut().copy_within(..length, head_len);
     if layout.scalar.is_pair() {
-        let mut stream = Allocation::zeroed(head_len + length)?;
-        pairs::split(chunk.bytes(), layout.scalar, &mut stream.bytes_mut()[head_len..]);
-        chunk.adopt(stream);
-    } else {
-        chunk.grow(head_len + length)?;
-        chunk.bytes_mut().copy_within(..length, head_len);
+        pairs::split_in_place(&mut chunk.bytes_mut()[head_len..], layout.scalar);
     }
     chunk.bytes_mut()[..head_len].copy_from_slice(&header.to_bytes()[..head_len]);
     seal(chunk.bytes_mut());
@@ -320,7 +337,12 @@ impl Callback {
 }
 
 /// Runs the body of a callback. An error or a panic becomes an entry on the error stack and `on_failure`.
-fn fence<R>(callback: Callback, return_address: *const c_void, on_failure: R, body: impl FnOnce() -> Result<R>) -> R {
+fn fence<R>(
+    callback: Callback,
+    return_address: *const c_void,
+    on_failure: R,
+    body: impl FnOnce() -> std::result::Result<R, Failure>,
+) -> R {
     contain(body).unwrap_or_else(|failure| {
         report(callback, return_address, &failure);
         on_failure
@@ -328,7 +350,8 @@ fn fence<R>(callback: Callback, return_address: *const c_void, on_failure: R, bo
 }
 
 /// Puts the reason on the error stack; where there is none, none that this thread may use, or none that anybody will see, writes one line
-/// to stderr. Nothing here needs memory of ours; HDF5 takes some for its own entry, and does without where there is none.
+/// to stderr. A rank of a job that refuses a dataset does both. Nothing here needs memory of ours; HDF5 takes some for its own entry, and does
+/// without where there is none.
 #[cold]
 #[inline(never)]
 fn report(callback: Callback, return_address: *const c_void, reason: &Failure) {
@@ -340,6 +363,10 @@ fn report(callback: Callback, return_address: *const c_void, reason: &Failure) {
     let pushed = Library::of_caller(return_address).and_then(|library| {
         if callback == Callback::Filter && library.has_filter_threads() {
             return Err(Error::invalid("filters must not call this HDF5 library"));
+        }
+        // The others may wait for this rank in H5Dcreate. So does h5py, which closes the file before its exception is seen: nobody would learn why.
+        if callback == Callback::SetLocal && library.has_mpi() && backend::is_rank() {
+            backend::say_once(format_args!("{reason}"));
         }
         let message: Message = Message::new(format_args!("H5Z-Quire: {reason}"));
         library.push_error(callback.name(), message.as_c_str())

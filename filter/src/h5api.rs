@@ -96,6 +96,11 @@ impl Library {
         found.map(|(library, _)| library)
     }
 
+    /// Whether the library has the functions of parallel HDF5.
+    pub(crate) fn has_mpi(&self) -> bool {
+        self.address(c"H5Pset_fapl_mpio").is_some()
+    }
+
     /// Takes hold of an object that is loaded already.
     fn open(name: &CStr) -> Option<Self> {
         // SAFETY: RTLD_NOLOAD loads nothing, so that no initializer runs.

@@ -4,6 +4,7 @@
     archive.py missing FILE NEW         missing values came back bit for bit, and all others within 1e-3 of the range of those that are there
     archive.py annotations FILE         prints the attributes that `--annotate` writes
     archive.py others FILE NEW          copies some datasets through filters of HDF5's own
+    archive.py empty FILE NEW           two files of datasets without values; some types and a number of values differ
     archive.py spoil FILE               changes values of a copy that must not change, and takes a dataset away
 """
 
@@ -90,6 +91,18 @@ def by_others(path: str, new: str) -> None:
         copy["additional"] = 1.5
 
 
+def empty(path: str, new: str) -> None:
+    pairs = np.dtype([("a", "<i4"), ("b", "<f8")])
+    types = {"same": ("<f4", "<f4"), "order": ("<f4", ">f4"), "pairs": (pairs, pairs), "type": ("<f4", "<f8")}
+    types |= {"text": (h5py.string_dtype(), "<f4"), "other_pairs": (pairs, np.dtype([("a", "<i4"), ("c", "<f8")]))}
+    for number, name in enumerate((path, new)):
+        with h5py.File(name, "w") as file:
+            for dataset, dtypes in types.items():
+                file.create_dataset(dataset, (0, 5), dtypes[number], maxshape=(None, 5))
+            file["null"] = h5py.Empty("<f4")
+            file[("scalar", "none")[number]], file[("none", "scalar")[number]] = 1.0, h5py.Empty("<f8")
+
+
 def spoil(path: str) -> None:
     with h5py.File(path, "r+") as file:
         del file["flag_b"]
@@ -101,5 +114,12 @@ def spoil(path: str) -> None:
 
 
 if __name__ == "__main__":
-    commands: dict[str, Callable[..., None]] = {"make": make, "missing": missing, "annotations": annotations, "others": by_others, "spoil": spoil}
+    commands: dict[str, Callable[..., None]] = {
+        "make": make,
+        "missing": missing,
+        "annotations": annotations,
+        "others": by_others,
+        "empty": empty,
+        "spoil": spoil,
+    }
     commands[sys.argv[1]](*sys.argv[2:])

@@ -308,6 +308,11 @@ def partial(path: str) -> None:
         sparse[3] = 5.0
         checked = file.create_dataset("checked", data=smooth((100, 100), "<f4"), chunks=(50, 100), fletcher32=True, **options)
         assert list(checked._filters) == [str(FILTER_ID), "fletcher32"], checked._filters
+        # A program may write a stream without the checksum, and says so in the chunk's filter mask.
+        unchecked = file.create_dataset("unchecked", data=checked, chunks=(50, 100), fletcher32=True, **options)
+        file.flush()
+        stream = unchecked.id.read_direct_chunk((50, 0))[1][:-4]
+        unchecked.id.write_direct_chunk((50, 0), stream, 2)
         raw = file.create_dataset("raw", (10_000,), "<f4", chunks=(10_000,), **options)
         raw.id.write_direct_chunk((0,), np.zeros(10_000, "<f4").tobytes(), 1)
         file.create_dataset("other", data=smooth((100, 100), "<f4"), chunks=(50, 100), compression="gzip")

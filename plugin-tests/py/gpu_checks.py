@@ -271,6 +271,21 @@ def a_launch_that_fails(library: str, folder: Path) -> str:
     return f"{trial} launches in opening; {later.log[1].removeprefix('H5Z-Quire: ')}"
 
 
+def a_gpu_that_fails_under_cuda(library: str, folder: Path) -> str:
+    """The chunk is stored, where HDF5 would lose it and crash when it closes the file. The next dataset is refused."""
+    failing, path = failing_driver(library, folder), folder / "stored.h5"
+    trial = int(client({**CUDA, **failing, "QUIRE_TEST_LAUNCHES": str(1 << 30)}, "gpu_client.py", "launches", library).stdout)
+    ended = client({**CUDA, **failing, "QUIRE_TEST_LAUNCHES": str(trial + 1)}, "gpu_client.py", "fails", path)
+    must_log(ended, f"{FORCED}.*CUDA_ERROR_LAUNCH_FAILED.*; the chunk is stored uncompressed$")
+    found = re.search(r"stored bytes: \[(\d+), (\d+)\]", ended.stdout)
+    assert found and int(found[1]) < 1 << 20 < 2 << 20 < int(found[2]) <= (2 << 20) + 100, ended
+    assert re.search(f"next dataset: .*{FORCED}the GPU failed earlier in this process: .*LAUNCH_FAILED", ended.stdout), ended
+    must_say(ended, "closed")
+    must_say(client(CPU, "gpu_client.py", "check_failed", path), "done")
+    must_say(client({**CUDA, **failing, "QUIRE_TEST_LAUNCHES": str(trial)}, "gpu_client.py", "check_failed", path), "error: ", FORCED)
+    return found[0]
+
+
 # Arrays in the GPU's memory
 
 
@@ -452,6 +467,7 @@ CHECKS: tuple[Check, ...] = (
     a_forked_child_works_on_the_cpu,
     a_file_that_is_not_closed,
     a_launch_that_fails,
+    a_gpu_that_fails_under_cuda,
     memory_taken_by_this_process,
     memory_taken_by_another_process,
     four_processes_at_once,

@@ -2,6 +2,8 @@
 
     gpu_client.py write FILE           datasets whose chunks are worth a GPU
     gpu_client.py check FILE           reads them and checks every value
+    gpu_client.py fails FILE           the filter is mandatory, and a launch for its second chunk fails; then another dataset is created
+    gpu_client.py check_failed FILE    reads what `fails` has written
     gpu_client.py fork FILE            forks after the filter was used; child and parent go on
     gpu_client.py memory FILE LEAVE    torch takes all but LEAVE MiB of the GPU's memory, the filter is used, torch gives the memory back; then as `wait`
     gpu_client.py memory_for_reading FILE LEAVE    as `memory`, for a file that is there
@@ -90,18 +92,25 @@ def check(path: str) -> None:
     say("done")
 
 
+def field() -> np.ndarray:
+    """Two chunks of 2 MiB."""
+    return smooth((64, 128, 128), "<f4")
+
+
+def create(file: h5py.File, name: bytes) -> h5py.Dataset:
+    """A dataset for `field`, whose filter is mandatory: HDF5 would pass over an error of an optional one."""
+    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    properties.set_chunk((32, 128, 128))
+    properties.set_filter(FILTER_ID, h5py.h5z.FLAG_MANDATORY, absolute(BOUND))
+    return h5py.Dataset(h5py.h5d.create(file.id, name, h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((64, 128, 128)), properties))
+
+
 def use(path: str) -> str:
     """Writes and reads chunks of 2 MiB; the error, if HDF5 reports one."""
-    values = smooth((64, 128, 128), "<f4")
+    values = field()
     try:
         with h5py.File(path, "w") as file:
-            properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-            properties.set_chunk((32, 128, 128))
-            # HDF5 would pass over an error of an optional filter.
-            properties.set_filter(FILTER_ID, h5py.h5z.FLAG_MANDATORY, absolute(BOUND))
-            space = h5py.h5s.create_simple(values.shape)
-            dataset = h5py.Dataset(h5py.h5d.create(file.id, b"x", h5py.h5t.IEEE_F32LE, space, properties))
-            dataset[...] = values
+            create(file, b"x")[...] = values
             file.flush()
         with h5py.File(path, "r") as file:
             assert_bound(values, file["x"][()], BOUND, path)
@@ -118,6 +127,32 @@ def read(path: str) -> str:
     except (OSError, ValueError, RuntimeError) as error:
         return f"error: {error}"
     return "done"
+
+
+def fails(path: str) -> None:
+    with h5py.File(path, "w") as file:
+        dataset = create(file, b"x")
+        dataset[...] = field()
+        file.flush()
+        say(f"stored bytes: {[dataset.id.get_chunk_info(number).size for number in range(2)]}")
+        try:
+            create(file, b"y")
+        except ValueError as error:
+            say(f"next dataset: {error}")
+    say("closed")
+
+
+def check_failed(path: str) -> None:
+    values = field()
+    with h5py.File(path, "r") as file:
+        # A chunk that is stored needs no GPU.
+        assert (file["x"][32:] == values[32:]).all(), "the second chunk is not stored bit for bit"
+        try:
+            first = file["x"][:32]
+        except OSError as error:
+            return say(f"error: {error}")
+    assert_bound(values[:32], first, BOUND, path)
+    say("done")
 
 
 # Processes
@@ -196,8 +231,7 @@ def memory(path: str, leave: str, access: Callable[[str], str] = use) -> None:
 
 
 def memory_for_reading(path: str, leave: str) -> None:
-    """HDF5 up to 2.2 crashes when it closes a file into which a mandatory filter would not write (HDFGroup/hdf5#6601): errors are seen in
-    reading."""
+    """A chunk that cannot be compressed is stored: errors are seen in reading."""
     memory(path, leave, read)
 
 
@@ -295,6 +329,6 @@ def warm(library: str) -> None:
 if __name__ == "__main__":
     {
         "write": write, "check": check, "fork": fork, "memory": memory, "memory_for_reading": memory_for_reading, "full_memory": full_memory,
-        "hold": hold, "wait": wait,
+        "fails": fails, "check_failed": check_failed, "hold": hold, "wait": wait,
         "calls": calls, "threads": threads, "warm": warm, "exit": exit_without_closing, "launches": launches,
     }[sys.argv[1]](*sys.argv[2:])  # fmt: skip

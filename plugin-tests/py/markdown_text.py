@@ -116,6 +116,13 @@ def _without_code(text: str) -> str:
     return _CODE.sub("code", text)
 
 
+def python_block(path: Path, function: str) -> str:
+    """The block of Python that defines a function."""
+    texts = ("\n".join(fence.lines) for fence in Document(path, path.name).fences if fence.language == "python")
+    (block,) = [text for text in texts if f"def {function}(" in text]
+    return block
+
+
 def words(sentence: str) -> int:
     """The words of a sentence: what holds a letter or a digit."""
     return sum(1 for word in sentence.split() if _WORD.search(word))

@@ -8,6 +8,11 @@ mpi_faults.py limit FILE          one process cannot write all (RLIMIT_FSIZE, as
 mpi_faults.py dies FILE           one process is killed while the others wait for it in a collective write
 mpi_faults.py mandatory FILE      the filter of one process finds no memory to compress its chunk, and stores it
 mpi_faults.py optional FILE       likewise, where the filter is optional
+mpi_faults.py pairs FILE          as `mandatory`, with complex numbers
+mpi_faults.py gpu FILE            the GPU of one process fails after the dataset was created, and the process stores its chunks; it can create no other
+                                  dataset. Under QUIRE_BACKEND=cuda and with the driver of plugin-tests/c/failing_cuda.c
+mpi_faults.py damaged FILE        one process finds its chunk damaged when all read, and when it is to change a part of it
+mpi_faults.py document FILE MD    as `environment`, with the functions and the `with` of docs/mpi.md
 
 HDF5 gives an error to the process that meets it, and to no other. Where the others have returned from their call, they can be told (`together`). Where they
 wait within it, only the end of the job helps, MPI_Abort. `python -m mpi4py` calls it too late: h5py has closed the file before, and waits for the others.
@@ -29,18 +34,19 @@ from mpi4py import MPI
 WORLD = MPI.COMM_WORLD
 IS_FAULTY = WORLD.rank == WORLD.size - 1
 
-if sys.argv[1] == "environment" and IS_FAULTY:
+if sys.argv[1] in ("environment", "document") and IS_FAULTY:
     os.environ["QUIRE_CODEBOOK"] = "unknown"
 
 import h5py  # noqa: E402
 import numpy as np  # noqa: E402
 
+from markdown_text import python_block  # noqa: E402
 from quire_client import FILTER_ID, absolute, assert_words  # noqa: E402
 
 CHUNK = (4, 128, 128)
 CHUNKS = 16
 LIMIT = 1 << 20
-# 32 MiB, of which HDF5 takes two before it calls the filter.
+# Values of 4 bytes in 32 MiB, of which HDF5 takes two before it calls the filter.
 LONG_CHUNK = (32, 512, 512)
 
 
@@ -64,6 +70,7 @@ def create(
     chunk: tuple[int, ...] = CHUNK,
     chunks: int = CHUNKS,
     flag: int = h5py.h5z.FLAG_MANDATORY,
+    name: bytes = b"x",
 ) -> h5py.Dataset:
     """A dataset whose chunks must be compressed, unless the flag says otherwise."""
     properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -71,24 +78,31 @@ def create(
     properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
     properties.set_filter(FILTER_ID, flag, absolute(bound))
     space = h5py.h5s.create_simple((chunks * chunk[0], *chunk[1:]))
-    return h5py.Dataset(h5py.h5d.create(file.id, b"x", kind, space, properties))
+    return h5py.Dataset(h5py.h5d.create(file.id, name, kind, space, properties))
+
+
+def rows_of(rank: int) -> slice:
+    rows = CHUNKS * CHUNK[0] // WORLD.size
+    return slice(rank * rows, (rank + 1) * rows)
+
+
+def values_of(rank: int) -> np.ndarray:
+    """Noise that does not shrink, 4 MiB in all."""
+    rows = rows_of(rank)
+    return np.random.default_rng(rank).normal(0, 1e30, (rows.stop - rows.start, *CHUNK[1:])).astype("<f4")
 
 
 def write(dataset: h5py.Dataset) -> None:
-    """Noise that does not shrink, 4 MiB."""
-    rows = dataset.shape[0] // WORLD.size
-    first = WORLD.rank * rows
-    values = np.random.default_rng(WORLD.rank).normal(0, 1e30, (rows, *CHUNK[1:])).astype("<f4")
     with dataset.collective:
-        dataset[first : first + rows] = values
+        dataset[rows_of(WORLD.rank)] = values_of(WORLD.rank)
 
 
-def write_without_memory(path: str, flag: int) -> None:
+def write_without_memory(path: str, flag: int, dtype: str) -> None:
     """Each process writes one long chunk. One process has room for HDF5's buffers alone."""
-    rows = slice(WORLD.rank * LONG_CHUNK[0], (WORLD.rank + 1) * LONG_CHUNK[0])
-    values = np.random.default_rng(WORLD.rank).normal(0, 1, LONG_CHUNK).astype("<f4")
+    values = np.random.default_rng(WORLD.rank).normal(0, 1, LONG_CHUNK).astype("<f4").view(dtype)
+    rows = slice(WORLD.rank * len(values), (WORLD.rank + 1) * len(values))
     file = h5py.File(path, "w", driver="mpio", comm=WORLD)
-    dataset = create(file, 1e-3, chunk=LONG_CHUNK, chunks=WORLD.size, flag=flag)
+    dataset = create(file, 1e-3, h5py.h5t.py_create(values.dtype), values.shape, WORLD.size, flag)
     unlimited = resource.getrlimit(resource.RLIMIT_AS)
     if IS_FAULTY:
         taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -101,8 +115,57 @@ def write_without_memory(path: str, flag: int) -> None:
     file.close()
     say("has written")
     with h5py.File(path, "r") as file:
-        assert np.abs(file["x"][rows] - values).max() <= 1e-3
+        assert np.abs((file["x"][rows] - values).view("<f4")).max() <= 1e-3
         say("has read")
+
+
+def write_with_a_failing_gpu(path: str) -> None:
+    file = h5py.File(path, "w", driver="mpio", comm=WORLD)
+    dataset = create(file, 1e20)
+    if IS_FAULTY:
+        os.environ["QUIRE_TEST_LAUNCHES"] = "0"
+    write(dataset)
+    file.close()
+    say("has written")
+    if not IS_FAULTY:
+        with h5py.File(path, "r") as file:
+            for rank in range(WORLD.size):
+                assert np.abs(file["x"][rows_of(rank)] - values_of(rank)).max() <= 1e20
+        say("has read all")
+    WORLD.Barrier()
+    create(h5py.File(path, "r+", driver="mpio", comm=WORLD), 1e20, name=b"y")
+
+
+def meet_a_damaged_chunk(path: str) -> None:
+    file = h5py.File(path, "w", driver="mpio", comm=WORLD)
+    write(create(file, 1e20))
+    file.close()
+    if IS_FAULTY:
+        with h5py.File(path, "r+") as file:
+            chunk, first = file["x"].id, (rows_of(WORLD.rank).start, 0, 0)
+            stream = bytearray(chunk.read_direct_chunk(first)[1])
+            stream[-1] ^= 1
+            chunk.write_direct_chunk(first, bytes(stream))
+    WORLD.Barrier()
+    dataset = h5py.File(path, "r+", driver="mpio", comm=WORLD)["x"]
+    try:
+        with dataset.collective:
+            dataset[rows_of(WORLD.rank)]
+    except OSError as error:
+        say(f"cannot read: {error}")
+    else:
+        say("has read")
+    WORLD.Barrier()
+    first = rows_of(WORLD.rank).start
+    with dataset.collective:
+        dataset[first : first + 1] = 0
+
+
+def end_as_the_document_does(path: str, document: str) -> None:
+    functions: dict[str, Any] = {}
+    exec(compile(python_block(Path(document), "end_job_on_errors"), document, "exec"), functions)
+    with h5py.File(path, "w", driver="mpio", comm=WORLD) as file, functions["end_job_on_errors"]():
+        write(create(file, 1e20))
 
 
 def say(text: str) -> None:
@@ -110,8 +173,15 @@ def say(text: str) -> None:
 
 
 def main(mode: str, path: str) -> None:
-    if mode in ("mandatory", "optional"):
-        return write_without_memory(path, h5py.h5z.FLAG_OPTIONAL if mode == "optional" else h5py.h5z.FLAG_MANDATORY)
+    if mode in ("mandatory", "optional", "pairs"):
+        flag = h5py.h5z.FLAG_OPTIONAL if mode == "optional" else h5py.h5z.FLAG_MANDATORY
+        return write_without_memory(path, flag, "<c8" if mode == "pairs" else "<f4")
+    if mode == "gpu":
+        return write_with_a_failing_gpu(path)
+    if mode == "damaged":
+        return meet_a_damaged_chunk(path)
+    if mode == "document":
+        return end_as_the_document_does(path, sys.argv[3])
     if mode == "limit" and IS_FAULTY:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))

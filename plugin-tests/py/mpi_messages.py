@@ -1,4 +1,4 @@
-"""Runs the block of Python in docs/mpi.md in two processes, and sends and gathers arrays with its functions; run by mpirun.
+"""Runs the block of Python for messages in docs/mpi.md in two processes, and sends and gathers arrays with its functions; run by mpirun.
 
 mpi_messages.py docs/mpi.md
 """
@@ -13,16 +13,15 @@ from mpi4py import MPI
 
 import numpy as np
 
-from markdown_text import Document
+from markdown_text import python_block
 from quire_client import assert_bound, nasty
 
 SHAPE, BOUND = (19, 23, 21), 1e-3
 
 
 def main(document: Path) -> None:
-    (block,) = ["\n".join(fence.lines) for fence in Document(document, document.name).fences if fence.language == "python"]
     functions: dict[str, object] = {}
-    exec(compile(block, str(document), "exec"), functions)
+    exec(compile(python_block(document, "gather"), str(document), "exec"), functions)
     rank = MPI.COMM_WORLD.rank
     for number, dtype in enumerate(("<f4", ">f8")):
         data = [nasty(SHAPE, dtype, 10 * number + sender) for sender in range(MPI.COMM_WORLD.size)]

@@ -143,8 +143,10 @@ fn inspect_has_a_row_for_each_chunk() {
     let get = |expression: &str| from_json(&sandbox, &json, expression);
     assert_eq!(
         get("[each['name'].split('/')[1] for each in value['datasets']]"),
-        "['checked', 'contiguous', 'other', 'raw', 'sparse']"
+        "['checked', 'contiguous', 'other', 'raw', 'sparse', 'unchecked']"
     );
+    // Of two chunks, one has a checksum behind its stream.
+    assert_eq!(get("[each['values'] for each in value['datasets'][5]['chunks']]"), "['quantized', 'quantized']");
     assert_eq!(get("[each['corner'] for each in value['datasets'][4]['chunks']]"), "[[3, 0], [7, 0]]");
     assert_eq!(get("[each['values'] for each in value['datasets'][4]['chunks']]"), "['constant', 'quantized']");
     assert_eq!(
@@ -470,6 +472,14 @@ fn a_repack_that_is_killed_or_has_no_room_leaves_nothing_under_the_name() {
     assert_eq!(files(&sandbox, "out.h5"), ["out.h5"]);
 }
 
+/// Runs `quire doctor` where one thing is wrong, which it says in one line.
+fn doctor_finds_one_fault(command: &mut Command) -> Report {
+    let report = end_with(1, command);
+    assert_eq!(report.stdout.lines().filter(|line| line.starts_with("WRONG")).count(), 1, "{}", report.stdout);
+    assert_says(&report, &["the filter does not work here"]);
+    report
+}
+
 #[test]
 fn doctor_says_what_is_found_and_what_is_wrong() {
     let sandbox = Sandbox::new();
@@ -495,17 +505,16 @@ fn doctor_says_what_is_found_and_what_is_wrong() {
         "True"
     );
 
-    let missing = end_with(1, quire(&sandbox, &["doctor"]).env("HDF5_PLUGIN_PATH", "/nowhere"));
+    let missing = doctor_finds_one_fault(quire(&sandbox, &["doctor"]).env("HDF5_PLUGIN_PATH", "/nowhere"));
     assert_says(
         &missing,
         &[
             "HDF5 looks into /nowhere, which is not a folder",
             "no folder of HDF5's has libh5zquire.so",
-            "HDF5_PLUGIN_PATH",
-            "the filter does not work here",
+            "export HDF5_PLUGIN_PATH=",
         ],
     );
-    let forbidden = end_with(1, quire(&sandbox, &["doctor"]).env("HDF5_PLUGIN_PRELOAD", "::"));
+    let forbidden = doctor_finds_one_fault(quire(&sandbox, &["doctor"]).env("HDF5_PLUGIN_PRELOAD", "::"));
     assert_says(&forbidden, &["HDF5 is told to load no plugins", "-> unset HDF5_PLUGIN_PRELOAD"]);
     for (name, value, reason) in [
         ("QUIRE_BACKEND", "gpu", "QUIRE_BACKEND=gpu is unknown: the choices are auto, cpu, cuda"),
@@ -513,27 +522,38 @@ fn doctor_says_what_is_found_and_what_is_wrong() {
         ("QUIRE_DICTIONARY", "/nowhere/books", "QUIRE_DICTIONARY=/nowhere/books: it cannot be read"),
         ("QUIRE_THREADS", "all", "QUIRE_THREADS=all"),
     ] {
+        assert_says(&doctor_finds_one_fault(quire(&sandbox, &["doctor"]).env(name, value)), &[reason]);
         let wrong = end_with(1, quire(&sandbox, &["doctor", "--json"]).env(name, value));
         let said =
             from_json(&sandbox, &wrong, "' '.join(each['text'] for each in value['findings'] if each['state'] == 'wrong')");
         assert!(said.contains(reason), "{said}");
     }
     // A device that no machine has.
-    let forced = end_with(1, quire(&sandbox, &["doctor"]).env("QUIRE_BACKEND", "cuda").env("QUIRE_DEVICE", "63"));
+    let forced = doctor_finds_one_fault(quire(&sandbox, &["doctor"]).env("QUIRE_BACKEND", "cuda").env("QUIRE_DEVICE", "63"));
     assert_says(&forced, &["the plugin can use neither GPU nor CPU: QUIRE_BACKEND=cuda, but ", "unset QUIRE_BACKEND"]);
     assert_says(
         &succeed(quire(&sandbox, &["doctor"]).env("QUIRE_BAKEND", "cpu")),
-        &["QUIRE_BAKEND is set, but the filter has no such variable"],
+        &["QUIRE_BAKEND is set, but the filter has no such variable", "QUIRE_THREADS"],
     );
+    let threads = succeed(quire(&sandbox, &["doctor"]).env("QUIRE_THREADS", "3"));
+    assert_says(&threads, &["QUIRE_THREADS=3"]);
+    assert!(!threads.stdout.contains("QUIRE_THREADS is set, but"), "{}", threads.stdout);
+
+    let renamed = sandbox.plugin_folder().join("libother.so");
+    fs::rename(&plugin, &renamed).expect("renamed");
+    let found = succeed(&mut quire(&sandbox, &["doctor"]));
+    assert_says(&found, &["note   plugin        no folder of HDF5's has libh5zquire.so", "the filter works here"]);
+    fs::remove_file(&renamed).expect("removed");
 
     fs::write(&plugin, "no library").expect("written");
-    assert_says(&end_with(1, &mut quire(&sandbox, &["doctor"])), &["libh5zquire.so: it cannot be loaded", "file too short"]);
+    let broken = doctor_finds_one_fault(&mut quire(&sandbox, &["doctor"]));
+    assert_says(&broken, &["libh5zquire.so: it cannot be loaded", "file too short"]);
     let libc = succeed(
         sandbox.command("bash").args(["-c", "ldd $(command -v ldd >/dev/null && command -v bash) | grep -o '/[^ ]*libc.so.6'"]),
     );
     fs::copy(libc.stdout.trim(), &plugin).expect("copied");
     assert_says(
-        &end_with(1, &mut quire(&sandbox, &["doctor"])),
+        &doctor_finds_one_fault(&mut quire(&sandbox, &["doctor"])),
         &["it has no symbol H5PLget_plugin_type: it is not a plugin of HDF5"],
     );
 }

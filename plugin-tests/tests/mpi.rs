@@ -54,6 +54,10 @@ fn each_process_reads_whole_arrays_and_is_told_how_to_write() {
 fn what_all_processes_refuse_is_an_error_in_each() {
     let report = succeed(&mut faults(&Sandbox::new(), "refused"));
     assert_says(&report, &["process 0: refused", "process 1: refused", "process 0: went on", "process 1: went on"]);
+    // Each rank prints why: its program may wait for the others before it does.
+    let lines =
+        report.stderr.lines().filter(|line| line.starts_with("H5Z-Quire: ") && line.contains("absolute error bound is NaN"));
+    assert_eq!(lines.count(), 2, "{}", report.stderr);
 }
 
 #[test]
@@ -68,6 +72,22 @@ fn what_one_process_refuses_ends_the_job() {
     }
 }
 
+/// The functions of the document that end a job: h5py closes the file when a program leaves its `with`, and that would wait for the others.
+#[test]
+fn what_one_process_refuses_ends_the_job_as_the_document_says() {
+    let sandbox = Sandbox::new();
+    let reason = ["QUIRE_CODEBOOK=unknown is unknown"];
+    let document = repository().join("docs/mpi.md");
+    assert_says(&end_with(ABORTED, faults(&sandbox, "document").arg(document)), &reason);
+    let (program, block) = (sandbox.path("end_job"), c_block_of_the_document("end_job_on_errors"));
+    std::fs::write(sandbox.path("mpi_end_job_of_the_document.h"), block).expect("the block cannot be written");
+    let mut compiler = compiler_of_parallel_hdf5(&sandbox);
+    let _ = succeed(compiler.arg("-I.").arg(crate_folder().join("c/mpi_end_job.c")).arg("-o").arg(&program).args(PARALLEL_HDF5));
+    let report = end_with(ABORTED, mpirun(&sandbox).arg(&program).arg(sandbox.path("end_job.h5")));
+    assert_says(&report, &reason);
+    assert!(!report.stdout.contains("rank 1"), "{}", report.stdout);
+}
+
 #[test]
 fn data_of_one_process_are_never_refused() {
     let sandbox = Sandbox::new();
@@ -78,12 +98,37 @@ fn data_of_one_process_are_never_refused() {
 /// Also where the filter is optional: HDF5 1.10 would write the chunk without the mark that the filter has not seen it.
 #[test]
 fn a_chunk_that_one_process_has_no_memory_to_compress_is_stored() {
-    for case in ["mandatory", "optional"] {
+    for case in ["mandatory", "optional", "pairs"] {
         let sandbox = Sandbox::new();
         let report = succeed(faults(&sandbox, case).env("QUIRE_BACKEND", "cpu"));
         assert_says(&report, &["no memory for 33554432 bytes of a chunk", "; the chunk is stored uncompressed"]);
         assert_says(&report, &["process 0: has read", "process 1: has read"]);
     }
+}
+
+/// The process can create no further dataset, which ends the job.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn chunks_that_the_gpu_of_one_process_fails_on_are_stored() {
+    let sandbox = Sandbox::new();
+    let driver = plugin_tests::failing_driver(&sandbox);
+    let mut command = faults(&sandbox, "gpu");
+    command.env("LD_LIBRARY_PATH", driver).env("QUIRE_TEST_LAUNCHES", "1000000");
+    command.envs([("QUIRE_BACKEND", "cuda"), ("QUIRE_LOG", "1"), ("QUIRE_DEVICE", "0")]);
+    let report = end_with(ABORTED, &mut command);
+    assert_says(&report, &["compress on cuda:0", "process 0: has written", "process 1: has written", "process 0: has read all"]);
+    let failure = "QUIRE_BACKEND=cuda, but launching the kernels: CUDA_ERROR_LAUNCH_FAILED";
+    assert_says(&report, &[failure, "; the chunk is stored uncompressed"]);
+    assert_says(&report, &["ValueError: Unable to create dataset (H5Z-Quire: QUIRE_BACKEND=cuda, but the GPU failed earlier"]);
+}
+
+#[test]
+fn a_damaged_chunk_is_an_error_in_the_process_that_reads_it() {
+    let report = end_with(ABORTED, &mut faults(&Sandbox::new(), "damaged"));
+    let damaged = "(H5Z-Quire: stream is damaged";
+    assert_says(&report, &["process 0: has read", &format!("process 1: cannot read: Can't read data {damaged}")]);
+    // It is read before a part of it is changed.
+    assert_says(&report, &[&format!("OSError: Can't write data {damaged}")]);
 }
 
 #[test]
@@ -105,14 +150,28 @@ fn a_process_that_dies_ends_the_job() {
 /// where they are told that it is.
 const PARALLEL_HDF5: [&str; 2] = ["-DH5_HAVE_PARALLEL=1", "-l:libhdf5_openmpi.so.103"];
 
+fn compiler_of_parallel_hdf5(sandbox: &Sandbox) -> Command {
+    let headers = succeed(sandbox.command("pkg-config").args(["--cflags", "hdf5-serial"]));
+    let mut compiler = sandbox.command("mpicc");
+    compiler.args(["-Wall", "-Wextra", "-Werror"]).args(headers.stdout.split_whitespace());
+    compiler
+}
+
+/// The block of C in docs/mpi.md that defines a function.
+fn c_block_of_the_document(function: &str) -> String {
+    let document = std::fs::read_to_string(repository().join("docs/mpi.md")).expect("docs/mpi.md cannot be read");
+    let mut blocks = document.split("\n```c\n").skip(1).filter_map(|rest| rest.split_once("\n```")).map(|(block, _)| block);
+    let block = blocks.find(|block| block.contains(&format!(" {function}(")));
+    format!("{}\n", block.unwrap_or_else(|| panic!("docs/mpi.md has no function {function}")))
+}
+
 #[test]
 fn the_example_of_the_document_writes_collectively_and_says_what_is_missing() {
     let sandbox = Sandbox::new();
     let program = sandbox.path("example_mpi");
-    let headers = succeed(sandbox.command("pkg-config").args(["--cflags", "hdf5-serial"]));
-    let mut compiler = sandbox.command("mpicc");
-    compiler.args(["-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).args(headers.stdout.split_whitespace());
-    let _ = succeed(compiler.arg(repository().join("docs/example_mpi.c")).args(PARALLEL_HDF5).arg("-lm"));
+    let mut compiler = compiler_of_parallel_hdf5(&sandbox);
+    compiler.arg(repository().join("docs/example_mpi.c")).arg("-o").arg(&program);
+    let _ = succeed(compiler.args(PARALLEL_HDF5).arg("-lm"));
     let file = sandbox.path("example_mpi.h5");
     let report = succeed(mpirun(&sandbox).arg(&program).arg(&file));
     assert_says(&report, &["rank 0 of 2: ratio ", "rank 1 of 2: ratio ", "within the bound of 0.001"]);
@@ -126,9 +185,7 @@ fn the_example_of_the_document_writes_collectively_and_says_what_is_missing() {
 #[test]
 fn the_c_functions_of_the_document_send_an_array() {
     let sandbox = Sandbox::new();
-    let document = std::fs::read_to_string(repository().join("docs/mpi.md")).expect("docs/mpi.md cannot be read");
-    let (_, block) = document.split_once("\n```c\n").expect("docs/mpi.md has no block of C");
-    let (block, _) = block.split_once("```").expect("a fence that nothing closes");
+    let block = c_block_of_the_document("receive_cube");
     std::fs::write(sandbox.path("mpi_messages_of_the_document.h"), block).expect("the block cannot be written");
     let (program, plugins) = (sandbox.path("messages"), sandbox.plugin_folder());
     let mut compiler = sandbox.command("mpicc");

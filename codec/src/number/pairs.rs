@@ -16,6 +16,20 @@ pub fn split(pairs: &[u8], scalar: Scalar, values: &mut [u8]) {
     split_range(pairs, scalar, first, second);
 }
 
+/// As [`split`], without a second array. It takes the logarithm of the number of pairs as many times as long.
+pub fn split_in_place(pairs: &mut [u8], scalar: Scalar) {
+    let (part, count) = (scalar.size(), pairs.len() / (2 * scalar.size()));
+    if count < 2 {
+        return;
+    }
+    let half = count / 2;
+    let (left, right) = pairs.split_at_mut(2 * half * part);
+    split_in_place(left, scalar);
+    split_in_place(right, scalar);
+    // First and second parts of the left half, then those of the right one: those in the middle change places.
+    pairs[half * part..(half + count) * part].rotate_left(half * part);
+}
+
 /// Copies the first and the second parts of some of a chunk's pairs.
 pub fn split_range(pairs: &[u8], scalar: Scalar, first: &mut [u8], second: &mut [u8]) {
     vectorized(
@@ -82,6 +96,8 @@ mod tests {
             }
             join(&values, scalar, &mut again);
             assert_eq!(again, chunk);
+            split_in_place(&mut again, scalar);
+            assert_eq!(again, values, "{count} pairs of {scalar:?} in place");
         }
     }
 }

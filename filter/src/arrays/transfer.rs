@@ -327,7 +327,12 @@ impl From<Failure> for Broken {
 
 /// Most threads for a write of chunks of this length.
 fn most_that_gather(chunk_bytes: usize) -> usize {
-    if backend::has_staging(chunk_bytes) { (GATHERED_AT_ONCE / chunk_bytes).clamp(1, MOST_THAT_GATHER) } else { usize::MAX }
+    if backend::has_staging(chunk_bytes) { most_that_gather_for_a_gpu(chunk_bytes) } else { usize::MAX }
+}
+
+/// Most threads for a write to a GPU, of chunks of this length.
+fn most_that_gather_for_a_gpu(chunk_bytes: usize) -> usize {
+    (GATHERED_AT_ONCE / chunk_bytes).clamp(1, MOST_THAT_GATHER)
 }
 
 /// Whether all values of a box can be where they are said to be, as far as the lowest and the highest of them show it.
@@ -365,4 +370,23 @@ fn locations(library: &Library, dataset: hid_t, touched: &TouchedChunks) -> Outc
         }
     })?;
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_says_how_many_threads_write_to_a_gpu() {
+        let (document, eight) = (include_str!("../../../docs/c.md"), most_that_gather_for_a_gpu(8 << 20));
+        let words: Vec<&str> = document.split_whitespace().collect();
+        let text = format!(
+            "A write to a GPU has at most {MOST_THAT_GATHER} threads, and no more than there are chunks in {} MiB: {eight} for chunks of 8 MiB. Arrays in a \
+             GPU's memory have at most {MOST_RESIDENT_THREADS}.",
+            GATHERED_AT_ONCE >> 20
+        );
+        assert!(words.join(" ").contains(&text), "docs/c.md lacks: {text}");
+        assert_eq!([1, 96 << 10, 6 << 20].map(most_that_gather_for_a_gpu), [MOST_THAT_GATHER, MOST_THAT_GATHER, 10]);
+        assert_eq!(most_that_gather_for_a_gpu(GATHERED_AT_ONCE + 1), 1);
+    }
 }

@@ -38,13 +38,18 @@ impl CBuffer {
     }
 
     /// Calls the filter without its fence: the error is returned, and nothing is reported on stderr.
-    fn try_filter(&mut self, flags: c_uint, words: &[c_uint], nbytes: usize) -> Result<usize> {
+    fn try_filter(&mut self, flags: c_uint, words: &[c_uint], nbytes: usize) -> std::result::Result<usize, Failure> {
+        let mut chunk = self.chunk(nbytes);
+        match flags {
+            READ => Ok(with_kept_buffers(|kept| decompress(words, &mut chunk, kept))?),
+            _ => compress(words, &mut chunk),
+        }
+    }
+
+    /// The first bytes as the filter has them.
+    fn chunk(&mut self, nbytes: usize) -> ChunkBuffer<'_> {
         // SAFETY: as C would call it.
-        let mut chunk = unsafe { ChunkBuffer::from_raw(nbytes, &mut self.size, &mut self.address)? };
-        with_kept_buffers(|kept| match flags {
-            READ => decompress(words, &mut chunk, kept),
-            _ => compress(words, &mut chunk, kept, false),
-        })
+        unsafe { ChunkBuffer::from_raw(nbytes, &mut self.size, &mut self.address) }.expect("a chunk")
     }
 }
 
@@ -78,7 +83,7 @@ fn assert_within_bound(decoded: &[u8]) {
     }
 }
 
-fn assert_error(result: Result<usize>, reason: &str) {
+fn assert_error(result: std::result::Result<usize, Failure>, reason: &str) {
     let text = result.expect_err("an error").to_string();
     assert!(text.contains(reason), "{text:?} does not say {reason:?}");
 }
@@ -298,9 +303,7 @@ fn a_stored_chunk_is_a_stream() {
         let values: Vec<u8> = (0..layout.chunk_bytes()).map(|index| (index * 37 % 251) as u8).collect();
         let mut buffer = CBuffer::new(&values, values.len() + spare);
         let length = {
-            // SAFETY: as C would call it.
-            let mut chunk =
-                unsafe { ChunkBuffer::from_raw(values.len(), &mut buffer.size, &mut buffer.address) }.expect("a chunk");
+            let mut chunk = buffer.chunk(values.len());
             store(&mut chunk, &layout).expect("memory");
             chunk.bytes().len()
         };
@@ -310,4 +313,25 @@ fn a_stored_chunk_is_a_stream() {
         let stream = Unverified::read(buffer.bytes(length)).expect("a stream");
         assert_eq!(stream.header(), &Header { coding: Coding::Stored, layout });
     }
+}
+
+#[test]
+fn whatever_fails_in_compressing_leaves_a_chunk_that_is_stored() {
+    let layout = Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape: Shape::new(&[3, 5]).expect("a shape") };
+    let bodies: [fn(&mut ChunkBuffer<'_>) -> Result<usize>; 3] = [
+        |_| Err(Error::invalid("QUIRE_BACKEND=cuda, but a test has no GPU")),
+        |_| Err(Error::OutOfMemory { bytes: 9 }),
+        |_| panic!("a test of a bug"),
+    ];
+    for body in bodies {
+        let mut buffer = CBuffer::new(&chunk(), CHUNK_BYTES);
+        let length = or_store(&mut buffer.chunk(CHUNK_BYTES), &layout, body).expect("stored");
+        let stream = Unverified::read(buffer.bytes(length)).expect("a stream");
+        assert_eq!(stream.header(), &Header { coding: Coding::Stored, layout });
+        let length = buffer.filter(READ, &WORDS, length);
+        assert_eq!(buffer.bytes(length), chunk());
+    }
+    let mut buffer = CBuffer::new(&chunk(), CHUNK_BYTES);
+    let length = or_store(&mut buffer.chunk(CHUNK_BYTES), &layout, |chunk| chunk.replace_with(&stream())).expect("compressed");
+    assert_eq!(buffer.bytes(length), stream());
 }

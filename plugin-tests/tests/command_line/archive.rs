@@ -209,6 +209,15 @@ fn verify_says_which_promises_a_copy_keeps() {
         ),
         "[True]"
     );
+    // Types and numbers of values are compared where there are no values.
+    let _ = succeed(&mut archive(&sandbox, Python::Debian, &["empty", "one.h5", "two.h5"]));
+    let empty = end_with(1, &mut quire(&sandbox, &["verify", "one.h5", "two.h5", "--json"]));
+    assert_eq!(
+        from_json(&sandbox, &empty, "value['equal'], sorted((each['path'], each['problem']) for each in value['datasets'])"),
+        "(4, [('/none', \"its number of values is 1, the original's is 0\"), ('/other_pairs', 'its type is not that of the original'), \
+         ('/scalar', \"its number of values is 0, the original's is 1\"), ('/text', 'its type is not that of the original'), \
+         ('/type', 'its type is not that of the original')])"
+    );
     // Nothing is promised where no bound is given.
     let plain = succeed(&mut quire(&sandbox, &["verify", "in/day1.h5:/t", "others.h5"]));
     assert_says(&plain, &["filter 6", "1 dataset compared: no promise is broken"]);

@@ -36,7 +36,7 @@ def write(dataset: Any, array: Any, selection: Any = None, *, threads: int = 0, 
                `__cuda_array_interface__` (CuPy, Numba) or DLPack (PyTorch, JAX). It is compressed there, when the work of its stream is done. What is not an
                array becomes one of the dataset's type
     selection  integers and slices, as h5py takes them; None for all. Chunks that it covers in part are read, changed and written
-    threads    1 to 1024; 0 for what QUIRE_THREADS says, or what the process may use
+    threads    1 to 1024; 0 for what QUIRE_THREADS says, or what the process may use. At most: a write to a GPU has up to 12 threads, an array in its memory 3
     progress   is called as progress(done, total), in chunks, while the work goes on
 
     Chunks are written in their order. An error says how many are written, and so does a note that an exception such as KeyboardInterrupt gets; the file
