@@ -226,15 +226,20 @@ API cuMemHostAlloc(void** address, size_t size, unsigned) {
 API cuMemFreeHost(void* address) { return is_refused_by_captures() ? CAPTURE_UNSUPPORTED : release_memory(static_cast<char*>(address)); }
 
 /// Copies, now or when the recording is launched. Both ends are checked where they have to be memory of this library.
-static int copy_bytes(void* to, const void* from, size_t size, Stream* stream, bool check_to = true, bool check_from = true) {
-  if ((check_to && !is_inside(to, size)) || (check_from && !is_inside(from, size))) return INVALID_VALUE;
+static int copy_bytes(void* to, const void* from, size_t size, Stream* stream, bool check_to = true) {
+  if ((check_to && !is_inside(to, size)) || !is_inside(from, size)) return INVALID_VALUE;
   return enqueue(stream, [=] { memmove(to, from, size); });
 }
 API cuMemcpyHtoD_v2(Address to, const void* from, size_t size) {
-  return copy_bytes(reinterpret_cast<void*>(to), from, size, nullptr, true, false);
+  void* start = reinterpret_cast<void*>(to);
+  if (!is_inside(start, size)) return INVALID_VALUE;
+  if (Stream::mode() == Stream::AT_ONCE) return memmove(start, from, size), OK;
+  const char* bytes = static_cast<const char*>(from);
+  auto copy = std::make_shared<std::vector<char>>(bytes, bytes + size);
+  return uploads().put([=] { memmove(start, copy->data(), size); }), OK;
 }
 API cuMemcpyDtoH_v2(void* to, Address from, size_t size) {
-  return copy_bytes(to, reinterpret_cast<void*>(from), size, nullptr, false, true);
+  return copy_bytes(to, reinterpret_cast<void*>(from), size, nullptr, false);
 }
 API cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t size, Stream* stream) {
   return copy_bytes(reinterpret_cast<void*>(to), from, size, stream);
@@ -255,7 +260,7 @@ API cuStreamCreate(Stream** stream, unsigned) { return *stream = new Stream, OK;
 API cuStreamDestroy_v2(Stream* stream) { return delete stream, OK; }
 API cuStreamSynchronize(Stream* stream) {
   if (is_refused_by_captures()) return CAPTURE_UNSUPPORTED;
-  if (!is_default(stream)) stream->wait();
+  (is_default(stream) ? uploads() : *stream).wait();
   return check_all_fences(), OK;
 }
 API cuStreamWaitEvent(Stream* stream, const Event* event, unsigned) {
@@ -294,7 +299,7 @@ API cuGraphLaunch(Recording* executable, Stream* stream) {
 
 API cuEventCreate(Event** event, unsigned) { return *event = new Event, OK; }
 API cuEventDestroy_v2(Event* event) { return delete event, OK; }
-API cuEventRecord(Event* event, Stream* stream) { return *event = is_default(stream) ? Event() : stream->now(), OK; }
+API cuEventRecord(Event* event, Stream* stream) { return *event = (is_default(stream) ? uploads() : *stream).now(), OK; }
 API cuEventSynchronize(const Event* event) { return event->wait(), OK; }
 API cuEventQuery(const Event* event) { return event->wait(), OK; }
 API cuEventElapsedTime(float* milliseconds, void*, void*) { return *milliseconds = 0, OK; }

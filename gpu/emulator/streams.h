@@ -8,7 +8,7 @@
 //
 // - kernels and copies that use memory after the host has freed it
 // - pinned memory that the host changes before a copy has read it, or reads before a kernel has written it
-// - streams that do not wait for each other.
+// - streams that do not wait for each other, or for an upload of bytes that are not pinned.
 //
 // One thread runs work at a time.
 #pragma once
@@ -118,12 +118,20 @@ inline void wait_for_all() {
   for (Queue* queue : std::vector<Queue*>(Queue::all.begin(), Queue::all.end())) queue->run(queue->put);
 }
 
-/// Whether a handle is that of a default stream: null or 1 the legacy one, 2 the calling thread's. They have no queue.
+/// Whether a handle is that of a default stream: null or 1 the legacy one, 2 the calling thread's. Their work runs at once, but for uploads.
 inline bool is_default(const Stream* stream) { return uintptr_t(stream) <= 2; }
+
+/// Copies to the device of bytes that are not pinned. They are in the default stream, for which other streams do not wait. When the call returns, the driver
+/// has a copy of the bytes, and the device may not have them yet.
+inline Stream& uploads() {
+  static Stream& uploads = *new Stream;
+  return uploads;
+}
 
 /// Puts work into a stream.
 inline int enqueue(Stream* stream, Work work) {
   if (is_default(stream)) {
+    uploads().wait();
     work();
   } else {
     stream->put(std::move(work));
