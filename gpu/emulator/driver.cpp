@@ -217,7 +217,9 @@ API cuMemAlloc_v2(Address* address, size_t size) {
   return *address ? OK : OUT_OF_MEMORY;
 }
 API cuMemFree_v2(Address address) {
-  return is_refused_by_captures() ? CAPTURE_UNSUPPORTED : release_memory(reinterpret_cast<char*>(address));
+  if (is_refused_by_captures()) return CAPTURE_UNSUPPORTED;
+  // The driver waits for its own copies.
+  return uploads().wait(), release_memory(reinterpret_cast<char*>(address));
 }
 API cuMemHostAlloc(void** address, size_t size, unsigned) {
   if (is_refused_by_captures()) return CAPTURE_UNSUPPORTED;
