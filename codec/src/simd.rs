@@ -33,6 +33,13 @@ pub(crate) fn widely_vectorized<R>(body: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(body)
 }
 
+/// Calls `body`, compiled for AVX-512, as [`vectorized`] does for AVX2.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn with_avx512<R>(v4: pulp::x86::V4, body: impl FnOnce() -> R) -> R {
+    v4.vectorize(body)
+}
+
 /// Calls a part of a [`vectorized`] body as a function of its own: in a very long function the variables of loops do not stay in registers.
 #[inline(always)]
 pub(crate) fn outlined<R>(body: impl FnOnce() -> R) -> R {
