@@ -58,11 +58,11 @@ LIMIT = 300
 KEY = ("field", "codec", "chunk", "option", "backend", "codebook")
 MEASURED = (
     "ratio", "PSNR dB", "worst error / bound", "write MB/s", "read MB/s", "compress us", "decompress us", "memory MiB",
-    "choose us", "quantize us", "predict us", "tokens us", "histogram us", "codebook us", "code us", "decode us", "undo us", "restore us", "failure",
+    "choose us", "quantize us", "predict us", "tokens us", "codebook us", "code us", "decode us", "undo us", "restore us", "failure",
 )  # fmt: skip
 # The benchmark's stages, by column.
 STAGES = {
-    "choose us": "0 choose a predictor", "quantize us": "1 quantize", "predict us": "2 predict", "tokens us": "3 tokens", "histogram us": "4 histogram",
+    "choose us": "0 choose a predictor", "quantize us": "1 quantize", "predict us": "2 predict", "tokens us": "3 tokens",
     "codebook us": "4 choose from the dictionary", "code us": "5 code in lanes", "decode us": "5 decode lanes", "undo us": "2 undo the prediction",
     "restore us": "1 restore values",
 }  # fmt: skip

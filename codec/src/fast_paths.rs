@@ -29,6 +29,12 @@ pub(crate) enum Path {
     CopiedTokens,
     /// Segments with more runs and classes: `look_up_non_literals`.
     LookedUpNonLiterals,
+    /// Tokens with AVX-512.
+    TokensAvx512,
+    /// Segments without runs but with many classes, with AVX-512: `entropy/tokens/classes.rs`.
+    ComputedClasses,
+    /// Coding of 32 lanes with AVX-512.
+    CodedLanesAvx512,
     /// Decoding of lanes with AVX2.
     LanesAvx2,
     /// Rounds with few classes: `write_and_overwrite`.

@@ -26,11 +26,18 @@ pub(crate) fn vectorized<R>(body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// [`vectorized`], but compiled for AVX-512 where the CPU has it: for loops over many counts, whose sums then stay in registers. Not every loop gains: some of
-/// decompression take twice the time (docs/design-notes.md, "AVX-512").
+/// [`vectorized`], but compiled for AVX-512 where the CPU has it: for loops over many counts, whose sums then stay in registers, and for those of quantization
+/// and differences. Not every loop gains: some of decompression take twice the time (docs/design-notes.md, "AVX-512").
 #[inline(always)]
 pub(crate) fn widely_vectorized<R>(body: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(body)
+}
+
+/// Calls `body`, compiled for AVX-512, as [`vectorized`] does for AVX2.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn with_avx512<R>(v4: pulp::x86::V4, body: impl FnOnce() -> R) -> R {
+    v4.vectorize(body)
 }
 
 /// Calls a part of a [`vectorized`] body as a function of its own: in a very long function the variables of loops do not stay in registers.

@@ -8,4 +8,5 @@ pub(crate) mod encode;
 pub mod header;
 pub mod inspect;
 pub mod plane;
+pub(crate) mod slabs;
 pub(crate) mod verified;

@@ -7,6 +7,9 @@
 //! next. So segments become tokens independently, and the tokens of any number of successive segments can make a block.
 
 mod bits;
+#[cfg(target_arch = "x86_64")]
+mod classes;
+mod counts;
 #[cfg(test)]
 pub(crate) mod plain;
 mod segment;
@@ -15,15 +18,18 @@ mod table;
 pub use self::bits::BitString;
 pub use self::segment::TWICE_MIN_ZEROS_PER_STRETCH;
 
-use self::segment::{SLACK, Scratch, tokenize_segment};
-use crate::entropy::alphabet::{ALPHABET, Histogram, SEGMENT, SYMBOLS};
+use self::counts::Counts;
+use self::segment::{SLACK, Scratch, SegmentOps, tokenize_segment};
+use crate::entropy::alphabet::{Histogram, SEGMENT};
 use crate::error::Result;
 #[cfg(target_arch = "x86_64")]
 use crate::fast_paths::{Path, is_open};
 use crate::memory::{Boxed, lengthen, reserve};
 use crate::number::integer::Integer;
-use crate::simd::bytes::{self, Masks};
+use crate::simd::bytes;
 use crate::simd::vectorized;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::with_avx512;
 
 /// The tokens of a plane, segment after segment. The memory is kept from chunk to chunk.
 #[derive(Debug, Default)]
@@ -36,6 +42,7 @@ pub struct Tokens {
     pub extra: BitString,
     /// End of each segment.
     pub segment_ends: Vec<TokenOffset>,
+    counts: Counts,
 }
 
 /// An offset into a plane's tokens, between two of them.
@@ -70,26 +77,54 @@ impl Tokens {
     /// Number of extra bits of all tokens, and the histogram of their symbols.
     #[must_use]
     pub fn count(&self) -> (u64, Histogram) {
-        // Each symbol has four counters, used in turn. So when a symbol follows itself, the second increment does not wait for the
-        // first one's store. A part has at most 2^30 symbols, so that no counter of 32 bits overflows.
-        let mut counters = [[0u32; 256]; 4];
-        let mut histogram = [0; SYMBOLS];
-        for part in self.symbols().chunks(1 << 30) {
-            let (quads, rest) = part.as_chunks::<4>();
-            for quad in quads {
-                for counter in 0..4 {
-                    counters[counter][usize::from(quad[counter])] += 1;
-                }
-            }
-            for &symbol in rest {
-                counters[0][usize::from(symbol)] += 1;
-            }
-            for (symbol, count) in histogram.iter_mut().enumerate() {
-                *count += counters.iter_mut().map(|counter| u64::from(std::mem::take(&mut counter[symbol]))).sum::<u64>();
-            }
+        (self.extra.bits as u64, *self.counts.histogram())
+    }
+
+    /// Begins with the tokens of a plane of `integers` integers: [`Tokens::append`] makes them.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub(crate) fn begin(&mut self, integers: usize) -> Result<()> {
+        lengthen(&mut self.symbol_buffer, integers + SLACK)?;
+        self.extra.bits = 0;
+        if self.scratch.is_none() {
+            self.scratch = Some(Boxed::new(Scratch::default())?);
         }
-        let extra_bits = histogram.iter().zip(&ALPHABET).map(|(&count, symbol)| count * u64::from(symbol.extra_bits)).sum();
-        (extra_bits, histogram)
+        self.segment_ends.clear();
+        reserve(&mut self.segment_ends, integers.div_ceil(SEGMENT))?;
+        self.counts.begin(integers);
+        Ok(())
+    }
+
+    /// Appends the tokens of the plane's next integers, segment by segment. They are whole segments, except that the plane's last segment may be shorter.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub(crate) fn append<C: Integer>(&mut self, differences: &[C]) -> Result<()> {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(v4) = pulp::x86::V4::try_new().filter(|_| is_open(Path::TokensAvx512)) {
+            return with_avx512(
+                v4,
+                #[inline(always)]
+                || tokenize_segments(bytes::Avx512(v4), differences, self),
+            );
+        }
+        #[cfg(target_arch = "x86_64")]
+        if let Some(v3) = pulp::x86::V3::try_new().filter(|_| is_open(Path::TokensAvx2)) {
+            return vectorized(
+                #[inline(always)]
+                || tokenize_segments(bytes::Avx2(v3), differences, self),
+            );
+        }
+        vectorized(
+            #[inline(always)]
+            || tokenize_segments(bytes::Portable, differences, self),
+        )
+    }
+
+    /// Ends a plane: sums its counts.
+    pub(crate) fn end(&mut self) {
+        self.counts.finish();
     }
 }
 
@@ -98,33 +133,21 @@ impl Tokens {
 /// # Errors
 /// `OutOfMemory`.
 pub fn tokenize<C: Integer>(differences: &[C], tokens: &mut Tokens) -> Result<()> {
-    lengthen(&mut tokens.symbol_buffer, differences.len() + SLACK)?;
-    tokens.extra.bits = 0;
-    if tokens.scratch.is_none() {
-        tokens.scratch = Some(Boxed::new(Scratch::default())?);
-    }
-    tokens.segment_ends.clear();
-    reserve(&mut tokens.segment_ends, differences.len().div_ceil(SEGMENT))?;
-    #[cfg(target_arch = "x86_64")]
-    if let Some(v3) = pulp::x86::V3::try_new().filter(|_| is_open(Path::TokensAvx2)) {
-        return vectorized(
-            #[inline(always)]
-            || tokenize_segments(bytes::Avx2(v3), differences, tokens),
-        );
-    }
-    vectorized(
-        #[inline(always)]
-        || tokenize_segments(bytes::Portable, differences, tokens),
-    )
+    tokens.begin(differences.len())?;
+    tokens.append(differences)?;
+    tokens.end();
+    Ok(())
 }
 
 #[inline(always)]
-fn tokenize_segments<C: Integer>(masks: impl Masks, differences: &[C], tokens: &mut Tokens) -> Result<()> {
-    let mut token_end = 0;
+fn tokenize_segments<C: Integer>(ops: impl SegmentOps, differences: &[C], tokens: &mut Tokens) -> Result<()> {
+    let mut token_end = tokens.segment_ends.last().map_or(0, |end| end.tokens);
     let Some(scratch) = tokens.scratch.as_deref_mut() else { unreachable!("it is made before") };
     for segment in differences.chunks(SEGMENT) {
         let symbols = &mut tokens.symbol_buffer[token_end..token_end + segment.len() + SLACK];
-        token_end += tokenize_segment(masks, segment, symbols, &mut tokens.extra, scratch)?;
+        let count = tokenize_segment(ops, segment, symbols, &mut tokens.extra, scratch)?;
+        tokens.counts.add(&symbols[..count])?;
+        token_end += count;
         tokens.segment_ends.push(TokenOffset { tokens: token_end, extra_bits: tokens.extra.bits });
     }
     Ok(())
@@ -134,6 +157,7 @@ fn tokenize_segments<C: Integer>(masks: impl Masks, differences: &[C], tokens: &
 mod tests {
     use super::plain::Token;
     use super::*;
+    use crate::entropy::alphabet::ALPHABET;
 
     /// The tokens of a plane, each extra of which is read from the string of all extra bits.
     fn list(tokens: &Tokens) -> Vec<Token> {
@@ -155,14 +179,19 @@ mod tests {
         let differences: Vec<i64> = integers.iter().map(|integer| integer.to_i64()).collect();
         let expected = plain::tokenize(&differences);
         assert_eq!(plain::expand(&expected), differences, "entropy/tokens: the plain definition is no inverse");
-        for is_portable in [false, true] {
-            tokenize(&integers, tokens).unwrap();
-            if is_portable {
-                tokens.segment_ends.clear();
-                tokens.extra.bits = 0;
-                tokenize_segments(bytes::Portable, &integers, tokens).unwrap();
+        for way in ["of this CPU", "with AVX2", "portable"] {
+            tokens.begin(integers.len()).unwrap();
+            match way {
+                "of this CPU" => tokens.append(&integers).unwrap(),
+                #[cfg(target_arch = "x86_64")]
+                "with AVX2" => match pulp::x86::V3::try_new() {
+                    Some(v3) => tokenize_segments(bytes::Avx2(v3), &integers, tokens).unwrap(),
+                    None => continue,
+                },
+                _ => tokenize_segments(bytes::Portable, &integers, tokens).unwrap(),
             }
-            let name = format!("entropy/tokens: {} integers, portable: {is_portable}", differences.len());
+            tokens.end();
+            let name = format!("entropy/tokens: {} integers, {way}", differences.len());
             assert!(list(tokens) == expected, "{name}: {differences:?}");
             let mut words = Vec::new();
             tokens.extra.copy_to(0, tokens.extra.bits, &mut words).unwrap();

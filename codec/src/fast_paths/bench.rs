@@ -189,6 +189,34 @@ impl Table {
         );
     }
 
+    /// Coding of blocks of 4096 differences in lanes.
+    fn encode(&mut self, row: (Path, &str), differences: &[i32]) {
+        let mut tokens = Tokens::default();
+        tokens::tokenize(differences, &mut tokens).unwrap();
+        let lengths: CodeLengths = book_choice::choose(&tokens.count().1, CodebookPolicy::Auto, &[]).lengths();
+        let codes = canonical_codes(&lengths);
+        let ends: Vec<usize> = tokens.segment_ends.iter().map(|end| end.tokens).collect();
+        let blocks = || {
+            ends.chunks(2).scan(0, |start, ends| {
+                let end = ends[ends.len() - 1];
+                Some(&tokens.symbols()[std::mem::replace(start, end)..end])
+            })
+        };
+        self.row(
+            row,
+            (lanes::Encoder::default(), Vec::new()),
+            || {
+                let symbols = |block: &[u8]| block.iter().map(|&symbol| symbol.into()).collect::<Vec<usize>>();
+                blocks().flat_map(|block| lanes::plain::words(&symbols(block), &lengths, 32)).collect()
+            },
+            |(encoder, words)| {
+                words.clear();
+                blocks().for_each(|block| words.extend_from_slice(encoder.encode(block, &codes, LaneCount::All).unwrap()));
+            },
+            |(_, words)| words.clone(),
+        );
+    }
+
     /// Decoding of blocks of 4096 differences.
     fn decode(&mut self, row: (Path, &str), differences: &[i32]) {
         let mut tokens = Tokens::default();
@@ -311,14 +339,24 @@ impl Table {
         self.tokenize((Path::CopiedTokens, "tokens of resolved, 1e-3"), &differences(&resolved, 1e-3));
         // 1 of 16 tokens is a class; 1 of 40 or of 6 is a run.
         let (classes, few_runs, runs) = (synthetic(16, usize::MAX), synthetic(usize::MAX, 40), synthetic(usize::MAX, 6));
-        self.tokenize((Path::LookedUpNonLiterals, "tokens, a class in 8"), &synthetic(8, usize::MAX));
+        let (eighth, half) = (synthetic(8, usize::MAX), synthetic(2, usize::MAX));
+        self.tokenize((Path::LookedUpNonLiterals, "tokens, a class in 8"), &eighth);
+        if has_avx512() {
+            self.tokenize((Path::ComputedClasses, "tokens, a class in 2"), &half);
+            self.tokenize((Path::TokensAvx512, "tokens of velocity, 1e-3"), &rough);
+            self.tokenize((Path::TokensAvx512, "tokens of resolved, 1e-2"), &smooth);
+            self.encode((Path::CodedLanesAvx512, "code velocity, 1e-3"), &rough);
+            self.encode((Path::CodedLanesAvx512, "code resolved, 1e-2"), &smooth);
+        }
         self.tokenize((Path::LookedUpNonLiterals, "tokens, a run in 6"), &runs);
         self.decode((Path::OverwrittenClasses, "decode, a class in 16 tokens"), &classes);
         self.decode((Path::CopiedRuns, "decode, a run in 40 tokens"), &few_runs);
         self.decode((Path::ScatteredRuns, "decode, a run in 6 tokens"), &runs);
-        if has_avx2() {
+        if has_avx2() && !has_avx512() {
             self.tokenize((Path::TokensAvx2, "tokens of velocity, 1e-3"), &rough);
             self.tokenize((Path::TokensAvx2, "tokens of resolved, 1e-2"), &smooth);
+        }
+        if has_avx2() {
             self.decode((Path::LanesAvx2, "decode velocity, 1e-3"), &rough);
             self.decode((Path::LanesAvx2, "decode resolved, 1e-2"), &smooth);
             self.sums((Path::SumsAvx2, "sums of velocity, 1e-3"), &rough, &cube);
@@ -335,6 +373,14 @@ impl Table {
 fn has_avx2() -> bool {
     #[cfg(target_arch = "x86_64")]
     return pulp::x86::V3::try_new().is_some();
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+/// Whether the processor has paths with AVX-512.
+fn has_avx512() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return pulp::x86::V4::try_new().is_some();
     #[cfg(not(target_arch = "x86_64"))]
     false
 }
@@ -385,7 +431,9 @@ fn stages_have_the_plain_results_without_each_fast_path() {
     table.rows();
     table.seen.sort_by_key(|&path| path as u8);
     table.seen.dedup();
-    assert_eq!(table.seen.len(), if has_avx2() { 16 } else { 11 }, "{:?}", table.seen);
+    // With AVX-512, tokens do not take the path for AVX2.
+    let expected = if has_avx512() { 18 } else { 11 + 5 * usize::from(has_avx2()) };
+    assert_eq!(table.seen.len(), expected, "{:?}", table.seen);
 }
 
 #[test]

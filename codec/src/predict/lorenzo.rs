@@ -18,7 +18,7 @@ use crate::layout::{Axes, MAX_RANK, Shape};
 use crate::number::integer::Integer;
 use crate::number::patched16::Patched16;
 use crate::predict::sums::{self, Sums};
-use crate::simd::vectorized;
+use crate::simd::{vectorized, widely_vectorized};
 
 /// The rows before a row that its differences along the slower axes read.
 struct Neighbours {
@@ -49,24 +49,20 @@ impl Rows {
         self.extents[0]
     }
 
-    /// Calls `visit` for batches of consecutive rows, with the range of their values and their common neighbours: one for each non-empty set of slower
-    /// axes in `axes` along which the rows' index is not 0.
+    /// Calls `visit` for batches of consecutive rows of a range, with the range of their values, counted from the first row's first one, and their common
+    /// neighbours: one for each non-empty set of slower axes in `axes` along which the rows' index is not 0.
     #[inline(always)]
-    fn visit(&self, axes: Axes, mut visit: impl FnMut(Range<usize>, &Neighbours)) {
-        let [len, ny, nz, nw] = self.extents;
-        let some_rows = len * rows_of_batch(len);
-        let mut start = 0;
-        for w in 0..nw {
-            for z in 0..nz {
-                // All rows of a slice but the first have common neighbours.
-                let (second, end) = (start + len, start + len * ny);
-                visit(start..second, &self.neighbours(w, z, 0, axes));
-                let others = self.neighbours(w, z, 1, axes);
-                for first in (second..end).step_by(some_rows) {
-                    visit(first..end.min(first + some_rows), &others);
-                }
-                start = end;
-            }
+    fn visit(&self, axes: Axes, rows: Range<usize>, mut visit: impl FnMut(Range<usize>, &Neighbours)) {
+        let [len, ny, nz, _] = self.extents;
+        let some_rows = rows_of_batch(len);
+        let (mut row, mut start) = (rows.start, 0);
+        while row < rows.end {
+            let (y, slice) = (row % ny, row / ny);
+            // All rows of a slice but the first have common neighbours.
+            let count = if y == 0 { 1 } else { some_rows.min(ny - y).min(rows.end - row) };
+            let end = start + count * len;
+            visit(start..end, &self.neighbours(slice / nz, slice % nz, y, axes));
+            (row, start) = (row + count, end);
         }
     }
 
@@ -92,30 +88,53 @@ impl Rows {
 
 /// Writes the differences of `codes` to `differences`, both of the shape's length.
 pub fn predict<C: Integer>(codes: &[C], shape: &Shape, axes: Axes, differences: &mut [C]) {
-    let rows = Rows::new(shape);
-    vectorized(
+    let rows = codes.len() / shape.row();
+    predict_rows(codes, 0, shape, axes, 0..rows, differences);
+}
+
+/// The greatest distance, in values, from a code to those that its difference reads.
+#[must_use]
+pub(crate) fn reach(shape: &Shape, axes: Axes) -> usize {
+    let Rows { strides, extents } = Rows::new(shape);
+    (0..MAX_RANK).filter(|&axis| axes.contains(axis) && extents[axis] > 1).map(|axis| strides[axis]).sum()
+}
+
+/// Writes the differences of some rows of a chunk. `codes` has the codes of the rows from index `first` on. In front of them are as many of the codes before as
+/// [`reach`] says, or all of them.
+pub(crate) fn predict_rows<C: Integer>(
+    codes: &[C],
+    first: usize,
+    shape: &Shape,
+    axes: Axes,
+    rows: Range<usize>,
+    differences: &mut [C],
+) {
+    let layout = Rows::new(shape);
+    widely_vectorized(
         #[inline(always)]
         || {
-            let row = rows.len();
-            rows.visit(
+            let (row, mut minuends) = (layout.len(), [C::default(); PART + 1]);
+            layout.visit(
                 axes,
+                rows,
                 #[inline(always)]
                 |values, neighbours| {
-                    let current = &codes[values.clone()];
                     let output = &mut differences[values.clone()];
+                    let values = first + values.start..first + values.end;
+                    let current = &codes[values.clone()];
                     let back = |n: usize| {
                         let distance = neighbours.list[n].0;
                         &codes[values.start - distance..values.end - distance]
                     };
                     match (neighbours.count, axes.contains(0)) {
-                        (0, true) => difference(output, row, |i| current[i]),
+                        (0, true) => difference(output, row, &mut minuends, |i| current[i]),
                         (1, true) => {
                             let a = back(0);
-                            difference(output, row, |i| current[i].sub(a[i]));
+                            difference(output, row, &mut minuends, |i| current[i].sub(a[i]));
                         }
                         (3, true) => {
                             let (a, b, ab) = (back(0), back(1), back(2));
-                            difference(output, row, |i| current[i].sub(a[i]).sub(b[i].sub(ab[i])));
+                            difference(output, row, &mut minuends, |i| current[i].sub(a[i]).sub(b[i].sub(ab[i])));
                         }
                         (1, false) => {
                             for ((output, &current), &other) in output.iter_mut().zip(current).zip(back(0)) {
@@ -222,12 +241,23 @@ fn rows_of_batch(len: usize) -> usize {
     (2048 / len).max(1)
 }
 
-/// Writes differences along rows of length `row`. `value` gives the minuend at each index.
+/// Values of which [`difference`] has the minuends at a time.
+const PART: usize = 512;
+
+/// Writes differences along rows of length `row`. `value` gives the minuend at each index; `minuends` is scratch memory.
 #[inline(always)]
-fn difference<C: Integer>(output: &mut [C], row: usize, value: impl Fn(usize) -> C) {
-    // One loop over all rows, which may be short; the first value of each is corrected afterwards.
-    for (i, difference) in output.iter_mut().enumerate().skip(1) {
-        *difference = value(i).sub(value(i - 1));
+fn difference<C: Integer>(output: &mut [C], row: usize, minuends: &mut [C; PART + 1], value: impl Fn(usize) -> C) {
+    // All minuends of a part come first. So each is computed once, from values that are aligned where rows are.
+    for (part, output) in output.chunks_mut(PART).enumerate() {
+        minuends[0] = minuends[PART];
+        let len = output.len();
+        for (i, minuend) in minuends[1..=len].iter_mut().enumerate() {
+            *minuend = value(part * PART + i);
+        }
+        // One loop over all rows, which may be short; the first value of each is corrected afterwards.
+        for ((difference, &minuend), &before) in output.iter_mut().zip(&minuends[1..=len]).zip(&minuends[..len]) {
+            *difference = minuend.sub(before);
+        }
     }
     for first in (0..output.len()).step_by(row) {
         output[first] = value(first);

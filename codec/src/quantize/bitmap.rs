@@ -96,35 +96,7 @@ impl Bitmap {
     /// Runs, maximal ranges of neighbouring bits that are set, in ascending order.
     #[inline]
     pub fn runs(&self) -> impl Iterator<Item = Range<usize>> {
-        let words = &self.words[..];
-        // The word at which the search is, and those of its bits that are not in a run yet.
-        let (mut number, mut left) = (0, words.first().copied().unwrap_or(0));
-        iter::from_fn(
-            #[inline(always)]
-            move || {
-                while left == 0 {
-                    number += 1;
-                    left = *words.get(number)?;
-                }
-                let at = left.trailing_zeros() as usize;
-                let start = number * WORD + at;
-                // Adding the run's lowest bit carries through the run to the bit behind it.
-                let (after, goes_on) = left.overflowing_add(1 << at);
-                if !goes_on {
-                    let end = number * WORD + after.trailing_zeros() as usize;
-                    left &= after;
-                    return Some(start..end);
-                }
-                number += 1;
-                while words.get(number) == Some(&u64::MAX) {
-                    number += 1;
-                }
-                left = words.get(number).copied().unwrap_or(0);
-                let end = number * WORD + left.trailing_ones() as usize;
-                left &= left.wrapping_add(1);
-                Some(start..end)
-            },
-        )
+        runs(&self.words)
     }
 
     /// Becomes a copy of another bitmap.
@@ -173,6 +145,39 @@ impl Bitmap {
             ones(word).for_each(|at| group[at] = 1);
         }
     }
+}
+
+/// Runs of bits of some words, maximal ranges of neighbouring bits that are set, in ascending order.
+#[inline]
+pub(crate) fn runs(words: &[u64]) -> impl Iterator<Item = Range<usize>> {
+    // The word at which the search is, and those of its bits that are not in a run yet.
+    let (mut number, mut left) = (0, words.first().copied().unwrap_or(0));
+    iter::from_fn(
+        #[inline(always)]
+        move || {
+            while left == 0 {
+                number += 1;
+                left = *words.get(number)?;
+            }
+            let at = left.trailing_zeros() as usize;
+            let start = number * WORD + at;
+            // Adding the run's lowest bit carries through the run to the bit behind it.
+            let (after, goes_on) = left.overflowing_add(1 << at);
+            if !goes_on {
+                let end = number * WORD + after.trailing_zeros() as usize;
+                left &= after;
+                return Some(start..end);
+            }
+            number += 1;
+            while words.get(number) == Some(&u64::MAX) {
+                number += 1;
+            }
+            left = words.get(number).copied().unwrap_or(0);
+            let end = number * WORD + left.trailing_ones() as usize;
+            left &= left.wrapping_add(1);
+            Some(start..end)
+        },
+    )
 }
 
 /// Indices of the bits of a word that are set, the lowest first.

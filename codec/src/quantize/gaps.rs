@@ -1,21 +1,33 @@
 //! Codes for exceptions (FORMAT.md §5.1). A decoder overwrites exceptions, so that an encoder is free to choose codes that are easily predicted.
 
+use std::ops::Range;
+
 use crate::number::integer::Integer;
-use crate::quantize::bitmap::Bitmap;
+use crate::quantize::bitmap::{self, Bitmap};
 
 /// Gives exceptions the code of their left neighbour in the row. Exceptions at a row's start get the code of the row's first value that is no exception, or 0
 /// if all of the row's values are exceptions. Regions of fill values then have no differences inside and no spikes at their borders.
 ///
 /// `row` is the extent of the fastest axis.
 pub fn fill_gaps<C: Integer>(codes: &mut [C], exceptions: &Bitmap, row: usize) {
-    take_left_neighbours(codes, exceptions, row, |behind| behind.first().copied().unwrap_or_default());
+    fill_gaps_of_words(codes, exceptions.words(), row);
+}
+
+/// [`fill_gaps`] of whole rows. The first code's bit is the lowest of the first word.
+pub(crate) fn fill_gaps_of_words<C: Integer>(codes: &mut [C], exceptions: &[u64], row: usize) {
+    take_left_neighbours(codes, bitmap::runs(exceptions), row, |behind| behind.first().copied().unwrap_or_default());
 }
 
 /// Gives exceptions the code of their left neighbour in the row. Exceptions at a row's start get the code that `at_start` chooses from the row's codes behind
 /// them.
-pub fn take_left_neighbours<C: Integer>(codes: &mut [C], exceptions: &Bitmap, row: usize, at_start: impl Fn(&[C]) -> C) {
+pub fn take_left_neighbours<C: Integer>(
+    codes: &mut [C],
+    exceptions: impl Iterator<Item = Range<usize>>,
+    row: usize,
+    at_start: impl Fn(&[C]) -> C,
+) {
     let mut row_end = 0;
-    for run in exceptions.runs() {
+    for run in exceptions {
         let mut start = run.start;
         while start < run.end {
             if start >= row_end {

@@ -21,7 +21,7 @@ use crate::quantize::fast_f32::{FastF32, FastResult};
 use crate::quantize::fine_grid::FineGrid;
 use crate::quantize::lattice;
 use crate::quantize::quantizer::Quantizer;
-use crate::simd::vectorized;
+use crate::simd::{vectorized, widely_vectorized};
 
 /// Values that are rounded together, with one mark.
 const VALUES_PER_GROUP: usize = 64;
@@ -81,19 +81,11 @@ pub(crate) fn quantize_one<V: Value>(value: V, quantizer: &Quantizer) -> Option<
 /// Quantizes the values of a chunk: writes a code for each value, and sets a bit of `exceptions`, which is all zeros before, for each exception. Codes of
 /// exceptions are left to [`fill_gaps`](crate::quantize::gaps::fill_gaps).
 pub fn quantize<V: Value>(chunk: &[u8], order: ByteOrder, quantizer: &Quantizer, codes: &mut [V::Code], exceptions: &mut Bitmap) {
-    let groups = Groups::<V>::new(quantizer);
-    vectorized(
-        #[inline(always)]
-        || match (order, quantizer.fill()) {
-            (ByteOrder::Little, None) => groups.quantize::<false>(chunk, ByteOrder::Little, codes, exceptions),
-            (ByteOrder::Big, None) => groups.quantize::<false>(chunk, ByteOrder::Big, codes, exceptions),
-            (order, Some(_)) => groups.quantize::<true>(chunk, order, codes, exceptions),
-        },
-    );
+    Groups::<V>::new(quantizer).quantize(chunk, order, 0, codes, exceptions);
 }
 
 /// A grid, and what is computed from it once for all groups of values.
-struct Groups<'a, V> {
+pub(crate) struct Groups<'a, V> {
     quantizer: &'a Quantizer,
     fine: FineGrid<V>,
     fast: Option<FastF32>,
@@ -103,7 +95,7 @@ struct Groups<'a, V> {
 }
 
 impl<'a, V: Value> Groups<'a, V> {
-    fn new(quantizer: &'a Quantizer) -> Self {
+    pub(crate) fn new(quantizer: &'a Quantizer) -> Self {
         // 0 where no code is safe: then every group is marked.
         let safe_limit = if quantizer.step() >= V::SMALLEST_SAFE_STEP { V::SAFE_CODE_LIMIT } else { 0.0 };
         let below_limit = safe_limit.to_bits().wrapping_sub(1);
@@ -111,9 +103,37 @@ impl<'a, V: Value> Groups<'a, V> {
         Self { quantizer, fine: FineGrid::new(quantizer), fast: FastF32::new(quantizer), below_limit, excluded }
     }
 
-    /// Quantizes all values of a chunk. `FILL` is whether a fill value is an exception.
+    /// Quantizes values of a chunk from a word of `exceptions` on: see [`quantize`].
+    pub(crate) fn quantize(
+        &self,
+        values: &[u8],
+        order: ByteOrder,
+        first_word: usize,
+        codes: &mut [V::Code],
+        exceptions: &mut Bitmap,
+    ) {
+        widely_vectorized(
+            #[inline(always)]
+            || match (order, self.quantizer.fill()) {
+                (ByteOrder::Little, None) => {
+                    self.quantize_groups::<false>(values, ByteOrder::Little, first_word, codes, exceptions)
+                }
+                (ByteOrder::Big, None) => self.quantize_groups::<false>(values, ByteOrder::Big, first_word, codes, exceptions),
+                (order, Some(_)) => self.quantize_groups::<true>(values, order, first_word, codes, exceptions),
+            },
+        );
+    }
+
+    /// [`Groups::quantize`]. `FILL` is whether a fill value is an exception.
     #[inline(always)]
-    fn quantize<const FILL: bool>(&self, chunk: &[u8], order: ByteOrder, codes: &mut [V::Code], exceptions: &mut Bitmap) {
+    fn quantize_groups<const FILL: bool>(
+        &self,
+        chunk: &[u8],
+        order: ByteOrder,
+        first_word: usize,
+        codes: &mut [V::Code],
+        exceptions: &mut Bitmap,
+    ) {
         let fill = V::Code::from_i64(self.quantizer.fill().unwrap_or(0));
         let mut had_excluded = false;
         for (group, (codes, bytes)) in
@@ -129,7 +149,7 @@ impl<'a, V: Value> Groups<'a, V> {
             if has_fill || has_beyond || self.round(&values, &mut rounded) >> 63 == 1 {
                 let of_group = self.quantize_marked(&values, codes);
                 had_excluded = of_group != 0;
-                exceptions.set_word(group, of_group);
+                exceptions.set_word(first_word + group, of_group);
             } else {
                 had_excluded = false;
                 codes.copy_from_slice(&rounded[..codes.len()]);
@@ -256,8 +276,12 @@ mod tests {
             exceptions.clear(len).unwrap();
             match (is_vectorized, quantizer.fill()) {
                 (true, _) => quantize::<V>(&chunk, order, quantizer, &mut codes, &mut exceptions),
-                (false, None) => Groups::<V>::new(quantizer).quantize::<false>(&chunk, order, &mut codes, &mut exceptions),
-                (false, Some(_)) => Groups::<V>::new(quantizer).quantize::<true>(&chunk, order, &mut codes, &mut exceptions),
+                (false, None) => {
+                    Groups::<V>::new(quantizer).quantize_groups::<false>(&chunk, order, 0, &mut codes, &mut exceptions)
+                }
+                (false, Some(_)) => {
+                    Groups::<V>::new(quantizer).quantize_groups::<true>(&chunk, order, 0, &mut codes, &mut exceptions)
+                }
             }
             let mut restored = vec![0; chunk.len()];
             restore::<V, _>(&codes, quantizer, order, &mut restored);

@@ -131,6 +131,33 @@ impl Masks for Avx2 {
     }
 }
 
+/// For x86 with AVX-512: a comparison leaves 64 bits.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+pub(crate) struct Avx512(pub(crate) pulp::x86::V4);
+
+#[cfg(target_arch = "x86_64")]
+impl Masks for Avx512 {
+    #[inline(always)]
+    fn lowest_bits(self, group: &[u8; 64]) -> u64 {
+        use pulp::bytemuck::cast;
+        self.0.avx512bw._mm512_test_epi8_mask(cast(*group), cast([1u8; 64]))
+    }
+
+    #[inline(always)]
+    fn equal(self, group: &[u8; 64], wanted: u8) -> u64 {
+        use pulp::bytemuck::cast;
+        self.0.avx512bw._mm512_cmpeq_epi8_mask(cast(*group), cast([wanted; 64]))
+    }
+
+    #[inline(always)]
+    fn permute(self, bytes: [u8; 8], order: [u8; 8]) -> [u8; 8] {
+        use pulp::bytemuck::cast;
+        let permuted: [[u8; 8]; 2] = cast(self.0.ssse3._mm_shuffle_epi8(cast([bytes, bytes]), cast([order, order])));
+        permuted[0]
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 impl Avx2 {
     /// Replaces element `i` of `size` (2, 4 or 8) bytes if bit `i` is set. `replacement` is filled with copies of the new element.
@@ -164,7 +191,7 @@ mod tests {
 
     #[cfg(target_arch = "x86_64")]
     #[test]
-    fn avx2_and_portable_code_agree_with_the_definition() {
+    fn vector_and_portable_code_agree_with_the_definition() {
         let Some(v3) = pulp::x86::V3::try_new() else {
             println!("skipped: this CPU has no AVX2");
             return;
@@ -191,6 +218,15 @@ mod tests {
             let odd = group.map(|byte: u8| if byte == 0 { 0xff } else { byte + (byte / 8 % 3) });
             let expected = (0..64).fold(0, |mask, i| mask | u64::from(odd[i] % 2) << i);
             assert_eq!((Portable.lowest_bits(&odd), Avx2(v3).lowest_bits(&odd)), (expected, expected));
+            if let Some(v4) = pulp::x86::V4::try_new() {
+                let avx512 = Avx512(v4);
+                for wanted in [0, 8, 56, 120, 127] {
+                    assert_eq!(avx512.equal(&group, wanted), Portable.equal(&group, wanted));
+                }
+                assert_eq!(avx512.lowest_bits(&odd), expected);
+                let (eight, order) = ([10, 11, 12, 13, 14, 15, 16, 17], [7, 0, 0, 3, 1, 2, 6, 5]);
+                assert_eq!(avx512.permute(eight, order), Portable.permute(eight, order));
+            }
             let mask = u64::from_le_bytes(*group[..8].as_array().unwrap()).wrapping_mul(state);
             let ones: Vec<usize> = (0..64).filter(|&i| mask >> i & 1 == 1).collect();
             let (mut positions, mut one, mut two) = ([0; 72], [0; 72], [0; 72]);

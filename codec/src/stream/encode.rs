@@ -1,9 +1,9 @@
 //! From a chunk to its stream: the stages in order (FORMAT.md §3, §4).
 
-use crate::config::Config;
+use crate::config::{CodingPolicy, Config};
 use crate::error::Result;
 use crate::layout::{Axes, Layout, Shape};
-use crate::memory::{extend, reserve, resize};
+use crate::memory::{extend, lengthen, reserve, resize};
 use crate::number::element::Element;
 use crate::number::value::Value;
 use crate::predict::choice::grid_kind::{for_floats, for_integers};
@@ -16,6 +16,7 @@ use crate::quantize::{decimal, logarithm};
 use crate::simd::vectorized;
 use crate::stream::buffers::{Buffers, Shared};
 use crate::stream::header::Header;
+use crate::stream::slabs::Slabs;
 
 /// Most bytes of a grid in a stream: half step and offset of a logarithmic grid.
 const MAX_GRID_BYTES: usize = 16;
@@ -34,10 +35,18 @@ impl<V: Value> Encoder<'_, V> {
     /// Encodes floating-point numbers.
     pub(crate) fn floats(mut self) -> Result<()> {
         let Self { chunk, layout, config, .. } = self;
+        let slabs = Slabs::new(&layout.shape).filter(|_| config.coding != CodingPolicy::Bitshuffle);
         let (chooser, mut quantized) = self.shared.split(&mut self.buffers.codes);
         let (grid, predictor) = for_floats::<V>(chunk, layout, config, chooser, &mut quantized)?;
         match &grid {
-            Grid::Linear(quantizer) => quantized.apply::<V>(predictor, chunk, layout, quantizer)?,
+            Grid::Linear(quantizer) => {
+                if let (Predictor::Differences(axes), false, Some(slabs)) = (predictor, quantized.has_codes, slabs) {
+                    slabs.tokenize::<V>(chunk, layout, quantizer, axes, self.buffers, self.shared)?;
+                    self.begin(&grid)?;
+                    return self.planes(predictor, true);
+                }
+                quantized.apply::<V>(predictor, chunk, layout, quantizer)?;
+            }
             Grid::Logarithmic(logarithm) => {
                 quantized.clear(layout)?;
                 logarithm::quantize::<V>(chunk, layout.byte_order, logarithm, quantized.codes, quantized.exceptions);
@@ -52,7 +61,7 @@ impl<V: Value> Encoder<'_, V> {
             Grid::Steps(_) => unreachable!("steps are for integers"),
         }
         self.begin(&grid)?;
-        if grid == Grid::Exact { self.exact(predictor) } else { self.planes(predictor) }
+        if grid == Grid::Exact { self.exact(predictor) } else { self.planes(predictor, false) }
     }
 }
 
@@ -70,7 +79,7 @@ impl<V: IntegerElement> Encoder<'_, V> {
         integer_steps::quantize::<V>(chunk, layout.byte_order, steps, quantized.codes, quantized.exceptions);
         quantized.fill_gaps(layout);
         self.begin(&grid)?;
-        self.planes(predictor)
+        self.planes(predictor, false)
     }
 }
 
@@ -97,14 +106,14 @@ impl<V: Element> Encoder<'_, V> {
         self.shared.plane.encode(differences, predictor, config, self.stream)
     }
 
-    /// Appends the number of exceptions, their list, and the planes. The buffers have the codes, or the residuals if `predictor` is interpolation.
-    fn planes(&mut self, predictor: Predictor) -> Result<()> {
+    /// Appends the number of exceptions, their list, and the planes. The tokens of the first plane are there if `is_tokenized`. Otherwise the buffers have the
+    /// codes, or the residuals if `predictor` is interpolation.
+    fn planes(&mut self, predictor: Predictor, is_tokenized: bool) -> Result<()> {
         let Self { chunk, layout: &Layout { byte_order, shape, .. }, config, .. } = *self;
         let stream = &mut *self.stream;
         let elements = shape.elements() as usize;
         let Buffers { codes, differences } = &mut *self.buffers;
         let Shared { plane, exceptions, mask, mask_differences, residuals, .. } = &mut *self.shared;
-        resize(differences, elements)?;
         let count = exceptions.count();
         extend(stream, &(count as u64).to_le_bytes()[..index_len(elements as u64)])?;
         let are_listed = count as u64 <= most_listed(elements as u64);
@@ -112,8 +121,10 @@ impl<V: Element> Encoder<'_, V> {
             write_list::<V>(exceptions, chunk, byte_order, elements as u64, stream)?;
         }
         match predictor {
+            _ if is_tokenized => plane.encode_tokens(predictor, config, stream)?,
             Predictor::Interpolation(_) => plane.encode(&residuals[..elements], predictor, config, stream)?,
             Predictor::Differences(axes) => {
+                resize(differences, elements)?;
                 lorenzo::predict(codes, &shape, axes, differences);
                 plane.encode(differences, predictor, config, stream)?;
             }
@@ -126,7 +137,8 @@ impl<V: Element> Encoder<'_, V> {
         plane.encode(mask_differences, axes.into(), config, stream)?;
 
         // The codes are no longer needed: their buffer takes the bits of the exceptions.
-        resize(codes, elements)?;
+        lengthen(codes, count)?;
+        lengthen(differences, count)?;
         let (bits, differences) = (&mut codes[..count], &mut differences[..count]);
         let mut rest = &mut *bits;
         for run in exceptions.runs() {

@@ -180,8 +180,16 @@ impl PlaneWorkspace {
     ) -> Result<()> {
         match config.coding {
             CodingPolicy::Bitshuffle => self.encode_bit_planes(differences, predictor, stream),
-            CodingPolicy::Auto | CodingPolicy::Huffman => self.encode_huffman(differences, predictor, config, stream),
+            CodingPolicy::Auto | CodingPolicy::Huffman => {
+                tokenize(differences, &mut self.tokens)?;
+                self.encode_tokens(predictor, config, stream)
+            }
         }
+    }
+
+    /// The tokens of the plane that [`PlaneWorkspace::encode_tokens`] appends.
+    pub(crate) fn tokens_mut(&mut self) -> &mut Tokens {
+        &mut self.tokens
     }
 
     fn encode_bit_planes<C: Integer>(&mut self, differences: &[C], predictor: Predictor, stream: &mut Vec<u8>) -> Result<()> {
@@ -196,14 +204,11 @@ impl PlaneWorkspace {
         self.write(predictor, MIN_BLOCK_LOG, BIT_PLANES, LaneCount::All, None, stream)
     }
 
-    fn encode_huffman<C: Integer>(
-        &mut self,
-        differences: &[C],
-        predictor: Predictor,
-        config: &Config,
-        stream: &mut Vec<u8>,
-    ) -> Result<()> {
-        tokenize(differences, &mut self.tokens)?;
+    /// Appends the plane of the tokens in [`PlaneWorkspace::tokens_mut`], which a predictor leaves.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub(crate) fn encode_tokens(&mut self, predictor: Predictor, config: &Config, stream: &mut Vec<u8>) -> Result<()> {
         let (extra_bits, histogram) = self.tokens.count();
         let choice = book_choice::choose(&histogram, config.codebook, config.books);
         let lengths = choice.lengths();

@@ -5,12 +5,19 @@
 //! asks for no word: these words are behind all others, are 0 and are cut off. The encoder keeps two indices for each lane: of the
 //! word that is being filled, and of the one after it.
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+
 use super::{FEW_LANES, LANES, LaneCount, MAX_BLOCK};
 use crate::entropy::alphabet::SYMBOLS;
 use crate::entropy::codebook::MAX_CODE_BITS;
 use crate::error::Result;
+#[cfg(target_arch = "x86_64")]
+use crate::fast_paths::{Path, is_open};
 use crate::memory::HeapArray;
 use crate::simd::vectorized;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::with_avx512;
 
 /// Most words that the lanes of a block can ask for.
 const MAX_WORDS: usize = MAX_BLOCK * MAX_CODE_BITS as usize / 16 + 2 * LANES;
@@ -33,16 +40,29 @@ impl Encoder {
         let mut padded = [0; 256];
         padded[..SYMBOLS].copy_from_slice(codes);
         let words = self.words.get()?;
-        let end = vectorized(
-            #[inline(always)]
-            || match lanes {
-                LaneCount::Few => encode_lanes::<FEW_LANES>(symbols, &padded, words),
-                LaneCount::All => encode_lanes::<LANES>(symbols, &padded, words),
-            },
-        );
+        let end = encode_block(symbols, &padded, lanes, words);
         let used = words[..end].iter().rposition(|&word| word != 0).map_or(0, |last| last + 1);
         Ok(&words[..used])
     }
+}
+
+/// Codes the symbols of a block and writes its words. Returns the number of words that the lanes ask for.
+fn encode_block(symbols: &[u8], codes: &[u32; 256], lanes: LaneCount, words: &mut [u16; 1 << 16]) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(v4) = pulp::x86::V4::try_new().filter(|_| lanes == LaneCount::All && is_open(Path::CodedLanesAvx512)) {
+        return with_avx512(
+            v4,
+            #[inline(always)]
+            || avx512::encode_lanes(v4, symbols, codes, words),
+        );
+    }
+    vectorized(
+        #[inline(always)]
+        || match lanes {
+            LaneCount::Few => encode_lanes::<FEW_LANES>(symbols, codes, words),
+            LaneCount::All => encode_lanes::<LANES>(symbols, codes, words),
+        },
+    )
 }
 
 #[inline(always)]
@@ -113,6 +133,8 @@ mod tests {
         let mut state = 1u64;
         for lengths in books {
             let codes = canonical_codes(&lengths);
+            let mut padded = [0; 256];
+            padded[..SYMBOLS].copy_from_slice(&codes);
             let coded = plain::coded(&lengths);
             let first = *coded.iter().find(|&&symbol| codes[symbol] & 0xffff == 0).unwrap();
             let last = *coded.iter().max_by_key(|&&symbol| codes[symbol]).unwrap();
@@ -126,7 +148,16 @@ mod tests {
                     let bytes: Vec<u8> = symbols.iter().map(|&symbol| symbol as u8).collect();
                     for (count_of_lanes, lanes) in [(LaneCount::Few, 8), (LaneCount::All, 32)] {
                         let words = encoder.encode(&bytes, &codes, count_of_lanes).unwrap();
-                        assert!(words == plain::words(&symbols, &lengths, lanes), "entropy/lanes: {count} tokens, {lanes} lanes");
+                        let expected = plain::words(&symbols, &lengths, lanes);
+                        assert!(words == expected, "entropy/lanes: {count} tokens, {lanes} lanes");
+                        let words = encoder.words.get().unwrap();
+                        let end = match count_of_lanes {
+                            LaneCount::Few => encode_lanes::<FEW_LANES>(&bytes, &padded, words),
+                            LaneCount::All => encode_lanes::<LANES>(&bytes, &padded, words),
+                        };
+                        let (words, zeros) = words[..end].split_at(expected.len());
+                        assert!(words == expected, "entropy/lanes: {count} tokens, {lanes} lanes, portable");
+                        assert!(zeros.iter().all(|&word| word == 0), "entropy/lanes: {count} tokens, {lanes} lanes, portable");
                     }
                 }
             }

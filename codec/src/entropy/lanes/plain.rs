@@ -5,7 +5,7 @@ use crate::entropy::codebook::plain as book;
 use crate::entropy::tokens::plain::{self as tokens, Token};
 
 /// The lane words of a block's symbols, in `lanes` lanes.
-pub(super) fn words(symbols: &[usize], lengths: &CodeLengths, lanes: usize) -> Vec<u16> {
+pub(crate) fn words(symbols: &[usize], lengths: &CodeLengths, lanes: usize) -> Vec<u16> {
     let codes = book::codes(lengths);
     let mut strings = vec![Vec::new(); lanes];
     // Lane and number of each word, in the order in which the decoder asks for them.

@@ -6,16 +6,22 @@
 use std::ops::Range;
 
 use super::bits::{BitString, BitWriter};
+#[cfg(target_arch = "x86_64")]
+use super::classes;
 use super::table::{RUN_INDEX, TABLE_MAGNITUDE, TABLE_MISS, TABLE_MISS_INDEX, difference_index, entry, run_index};
 use crate::entropy::alphabet::{ALPHABET, DIRECT_MAX, DIRECT_ZERO, SEGMENT, class_symbol};
 use crate::error::Result;
 use crate::fast_paths::{Path, is_open};
 use crate::number::integer::Integer;
-use crate::simd::bytes::{Masks, keep, list_ones};
+#[cfg(target_arch = "x86_64")]
+use crate::simd::bytes::{Avx2, Avx512};
+use crate::simd::bytes::{Masks, Portable, keep, list_ones};
 use crate::simd::outlined;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::with_avx512;
 
 /// Number of elements of a buffer behind a segment's values or tokens. Code that handles many at once may read and overwrite them.
-pub(super) const SLACK: usize = 32;
+pub(super) const SLACK: usize = 64;
 /// The byte of a difference of 0. Differences from -15 to 15 have the bytes 0 to 30.
 const ZERO_BYTE: u8 = DIRECT_MAX as u8;
 /// The byte of every difference that has a token class.
@@ -64,6 +70,35 @@ const MIN_VALUES_PER_NON_LITERAL: usize = 16;
 /// If at least one value in this many has a class, all tokens of a segment are looked up in the table, those of direct codes too.
 /// The least number of classes for that is the segment's length divided by this, rounded down.
 const MAX_VALUES_PER_CLASS: usize = 3;
+/// As [`MAX_VALUES_PER_CLASS`], for tokens that are computed: [`SegmentOps::compute_classes`].
+const MAX_VALUES_PER_COMPUTED_CLASS: usize = 5;
+
+/// What a CPU has for segments beside bits of bytes.
+pub(super) trait SegmentOps: Masks {
+    /// Writes the tokens of a segment without runs, by arithmetic: [`classes`]. Returns false, and writes nothing, where there is no code for this CPU or for
+    /// these differences.
+    #[inline(always)]
+    fn compute_classes<C: Integer>(self, _segment: &[C], _symbols: &mut [u8], _bits: &mut BitWriter<'_>) -> bool {
+        false
+    }
+}
+
+impl SegmentOps for Portable {}
+
+#[cfg(target_arch = "x86_64")]
+impl SegmentOps for Avx2 {}
+
+#[cfg(target_arch = "x86_64")]
+impl SegmentOps for Avx512 {
+    #[inline(always)]
+    fn compute_classes<C: Integer>(self, segment: &[C], symbols: &mut [u8], bits: &mut BitWriter<'_>) -> bool {
+        with_avx512(
+            self.0,
+            #[inline(always)]
+            || is_open(Path::ComputedClasses) && classes::write(self.0, segment, symbols, bits),
+        )
+    }
+}
 
 /// Makes the tokens of one segment of 1 to [`SEGMENT`] differences: writes their symbols to `symbols`, which is [`SLACK`] longer than the segment, and
 /// appends their extra bits to `extra`. Returns the number of tokens.
@@ -76,9 +111,10 @@ const MAX_VALUES_PER_CLASS: usize = 3;
 /// | few | copies 16 symbols at a time between them: [`copy_between_non_literals`] |
 /// | more | looks their tokens up in a table and merges the symbols with the direct codes': [`look_up_non_literals`] |
 /// | about a third of the values or more are classes | looks up all tokens, runs put in first: [`insert_runs`], [`look_up`] |
+/// | no runs, about a fifth of the values or more are classes, AVX-512 | computes all tokens: [`classes`] |
 #[inline(always)]
 pub(super) fn tokenize_segment<C: Integer>(
-    masks: impl Masks,
+    ops: impl SegmentOps,
     segment: &[C],
     symbols: &mut [u8],
     extra: &mut BitString,
@@ -97,17 +133,22 @@ pub(super) fn tokenize_segment<C: Integer>(
     let mut class_count = 0;
     let used_words = segment.len().div_ceil(64);
     for (word, group) in bytes[..64 * used_words].as_chunks::<64>().0.iter().enumerate() {
-        sets.zeros[word] = masks.equal(group, ZERO_BYTE);
-        ones[word] = masks.equal(group, ZERO_BYTE - 1) | masks.equal(group, ZERO_BYTE + 1);
-        sets.classes[word] = masks.equal(group, CLASS_BYTE);
+        sets.zeros[word] = ops.equal(group, ZERO_BYTE);
+        ones[word] = ops.equal(group, ZERO_BYTE - 1) | ops.equal(group, ZERO_BYTE + 1);
+        sets.classes[word] = ops.equal(group, CLASS_BYTE);
         class_count += sets.classes[word].count_ones() as usize;
     }
     let runs = sets.find_runs(&ones);
     let are_few = class_count + runs <= segment.len() / MIN_VALUES_PER_NON_LITERAL;
     let written = if are_few && is_open(Path::CopiedTokens) {
         copy_between_non_literals(segment, bytes, &sets, symbols, &mut bits)
+    } else if runs == 0
+        && class_count >= segment.len() / MAX_VALUES_PER_COMPUTED_CLASS
+        && ops.compute_classes(segment, symbols, &mut bits)
+    {
+        segment.len()
     } else if class_count < segment.len() / MAX_VALUES_PER_CLASS && is_open(Path::LookedUpNonLiterals) {
-        look_up_non_literals(masks, segment, &sets, symbols, &mut bits, scratch)
+        look_up_non_literals(ops, segment, &sets, symbols, &mut bits, scratch)
     } else {
         find_indices(segment, &mut scratch.indices);
         let list = if runs == 0 {

@@ -55,7 +55,7 @@ impl InterpolatedTiles {
             tiles.copy(chunk, V::SIZE, tile, &mut self.values);
             self.without_code.clear(tiles.len)?;
             let outliers = quantize_tile::<V>(&self.values, order, choice.quantizer(), fine, codes, &mut self.without_code);
-            take_left_neighbours(codes, &self.without_code, tiles.extents[0], |_| 0);
+            take_left_neighbours(codes, self.without_code.runs(), tiles.extents[0], |_| 0);
             if outliers.out_of_fine_reach > choice.most_out_of_reach() {
                 return Ok(false);
             }

@@ -306,7 +306,7 @@ impl Chooser {
             self.exceptions.clear(tiles.len)?;
             let codes = tiles.codes(&mut self.differences);
             outliers.add(quantize_tile::<V>(&self.tile, order, &choice.quantizer, fine, codes, &mut self.exceptions));
-            take_left_neighbours(codes, &self.exceptions, tiles.extents[0], |_| 0);
+            take_left_neighbours(codes, self.exceptions.runs(), tiles.extents[0], |_| 0);
             let counted = &self.counted;
             widely_vectorized(
                 #[inline(always)]
