@@ -165,7 +165,7 @@ mod left_behind {
     const MOST_CHUNK_BYTES: usize = 128 << 20;
 
     struct Left {
-        #[expect(clippy::vec_box, reason = "threads keep the boxes: moving what is in them would need one that may be refused")]
+        /// Boxes, as threads keep boxes: another one for what moves out of here may be refused.
         buffers: Vec<Box<Buffers>>,
         chunk_bytes: usize,
     }

@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::fast_paths::{Path, is_open};
 use crate::memory::resize;
 use crate::simd::bytes::{self, Masks};
+#[cfg(target_arch = "x86_64")]
 use crate::simd::vectorized;
 
 /// Bits of a word.
