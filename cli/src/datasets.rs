@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use hdf5::plist::DatasetAccess;
@@ -90,11 +91,13 @@ pub(crate) fn find_in(path: &Path, inside: &Name, name: &Name) -> Result<Vec<Nam
 /// Opens a file for reading.
 ///
 /// # Errors
-/// With its name.
+/// With its name. HDF5 would wait at a pipe for as long as nobody writes to it.
 pub(crate) fn open(path: &Path) -> Result<File, String> {
     let name = Name::from(path);
-    if !path.exists() {
-        return Err(format!("{name}: there is no such file"));
+    match path.metadata().map(|found| found.file_type()) {
+        Ok(kind) if kind.is_file() || kind.is_block_device() => {}
+        Ok(_) => return Err(format!("{name}: it is a folder, a pipe or a device, not a file")),
+        Err(_) => return Err(format!("{name}: there is no such file")),
     }
     note_reading(&name);
     links::open_file(path).map_err(|error| format!("{name}: it cannot be read as HDF5: {error}"))
