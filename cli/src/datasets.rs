@@ -50,9 +50,11 @@ pub(crate) fn file_and_path(name: &OsStr) -> (&Path, &[u8]) {
         return (Path::new(name), b"/");
     }
     let at = |wanted: u8| (0..bytes.len()).filter(move |&at| bytes[at] == wanted);
-    match at(b':').next_back() {
-        Some(colon) if bytes[colon + 1..].starts_with(b"/") => return (file(colon), &bytes[colon + 1..]),
-        _ => {}
+    // The names of objects may contain colons, too.
+    let mut colons = at(b':').filter(|&colon| bytes[colon + 1..].starts_with(b"/"));
+    if let Some(last) = colons.clone().next_back() {
+        let colon = colons.rfind(|&colon| file(colon).is_file()).unwrap_or(last);
+        return (file(colon), &bytes[colon + 1..]);
     }
     // The first prefix that is an existing file is the file, since no other file can lie below it.
     at(b'/').find(|&slash| file(slash).is_file()).map_or((Path::new(name), b"/"), |slash| (file(slash), &bytes[slash..]))
@@ -343,4 +345,38 @@ pub(crate) fn block_of(extents: &[usize]) -> Vec<usize> {
         }
     }
     block
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_split_where_its_file_ends() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let named = |rest: &str| {
+            let mut name = folder.path().join("run").into_os_string();
+            name.push(rest);
+            name
+        };
+        for file in [".h5", ".h5:a"] {
+            std::fs::write(named(file), "").expect("written");
+        }
+        for (name, file, inside) in [
+            (".h5", ".h5", "/"),
+            (".h5:/t", ".h5", "/t"),
+            (".h5/t", ".h5", "/t"),
+            (".h5:/a,b:c=d", ".h5", "/a,b:c=d"),
+            (".h5:/g:/u", ".h5", "/g:/u"),
+            (".h5:/g/u:", ".h5", "/g/u:"),
+            (".h5/g:u", ".h5", "/g:u"),
+            (".h5:a", ".h5:a", "/"),
+            (".h5:a:/t", ".h5:a", "/t"),
+            (".h5:t", ".h5:t", "/"),
+            (".nc:/t", ".nc", "/t"),
+        ] {
+            let given = named(name);
+            assert_eq!(file_and_path(&given), (Path::new(&named(file)), inside.as_bytes()), "{name}");
+        }
+    }
 }
