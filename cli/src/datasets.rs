@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use hdf5::plist::DatasetAccess;
@@ -49,9 +50,11 @@ pub(crate) fn file_and_path(name: &OsStr) -> (&Path, &[u8]) {
         return (Path::new(name), b"/");
     }
     let at = |wanted: u8| (0..bytes.len()).filter(move |&at| bytes[at] == wanted);
-    match at(b':').next_back() {
-        Some(colon) if bytes[colon + 1..].starts_with(b"/") => return (file(colon), &bytes[colon + 1..]),
-        _ => {}
+    // The names of objects may contain colons, too.
+    let mut colons = at(b':').filter(|&colon| bytes[colon + 1..].starts_with(b"/"));
+    if let Some(last) = colons.clone().next_back() {
+        let colon = colons.rfind(|&colon| file(colon).is_file()).unwrap_or(last);
+        return (file(colon), &bytes[colon + 1..]);
     }
     // The first prefix that is an existing file is the file, since no other file can lie below it.
     at(b'/').find(|&slash| file(slash).is_file()).map_or((Path::new(name), b"/"), |slash| (file(slash), &bytes[slash..]))
@@ -90,11 +93,13 @@ pub(crate) fn find_in(path: &Path, inside: &Name, name: &Name) -> Result<Vec<Nam
 /// Opens a file for reading.
 ///
 /// # Errors
-/// With its name.
+/// With its name. HDF5 would wait at a pipe for as long as nobody writes to it.
 pub(crate) fn open(path: &Path) -> Result<File, String> {
     let name = Name::from(path);
-    if !path.exists() {
-        return Err(format!("{name}: there is no such file"));
+    match path.metadata().map(|found| found.file_type()) {
+        Ok(kind) if kind.is_file() || kind.is_block_device() => {}
+        Ok(_) => return Err(format!("{name}: it is a folder, a pipe or a device, not a file")),
+        Err(_) => return Err(format!("{name}: there is no such file")),
     }
     note_reading(&name);
     links::open_file(path).map_err(|error| format!("{name}: it cannot be read as HDF5: {error}"))
@@ -340,4 +345,38 @@ pub(crate) fn block_of(extents: &[usize]) -> Vec<usize> {
         }
     }
     block
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_split_where_its_file_ends() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let named = |rest: &str| {
+            let mut name = folder.path().join("run").into_os_string();
+            name.push(rest);
+            name
+        };
+        for file in [".h5", ".h5:a"] {
+            std::fs::write(named(file), "").expect("written");
+        }
+        for (name, file, inside) in [
+            (".h5", ".h5", "/"),
+            (".h5:/t", ".h5", "/t"),
+            (".h5/t", ".h5", "/t"),
+            (".h5:/a,b:c=d", ".h5", "/a,b:c=d"),
+            (".h5:/g:/u", ".h5", "/g:/u"),
+            (".h5:/g/u:", ".h5", "/g/u:"),
+            (".h5/g:u", ".h5", "/g:u"),
+            (".h5:a", ".h5:a", "/"),
+            (".h5:a:/t", ".h5:a", "/t"),
+            (".h5:t", ".h5:t", "/"),
+            (".nc:/t", ".nc", "/t"),
+        ] {
+            let given = named(name);
+            assert_eq!(file_and_path(&given), (Path::new(&named(file)), inside.as_bytes()), "{name}");
+        }
+    }
 }

@@ -39,10 +39,13 @@ pub(crate) struct Part {
 /// Begins a file that will be renamed to `path`. First removes incomplete files that killed processes have left for `path`.
 ///
 /// # Errors
-/// With the path.
+/// With the path. A pipe or a device such as /dev/null is refused: the file would take its place.
 pub(crate) fn begin(path: &Path) -> Result<Part, String> {
     let refused = |error: Error| format!("{}: {error}", Name::from(path));
     let name = path.file_name().ok_or_else(|| format!("{}: it names no file", Name::from(path)))?;
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(format!("{} is a folder, a pipe or a device, which a file cannot replace: name a file", Name::from(path)));
+    }
     clean(path);
     loop {
         // Nobody else may look into the folder; who may read the file itself is for the user's umask to say.

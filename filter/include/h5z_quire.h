@@ -176,7 +176,8 @@ typedef struct quire_box {
  * snapshot; writes of theirs to the rest of a chunk are not lost, if a lock that they take, too, is held around each step.
  * With an error, the reason says how many of the chunks are done.
  * Only the calling thread calls HDF5. Besides what the filter takes, each thread takes up to 7 chunks of memory.
- * QUIRE_UNSUITABLE comes before anything is read or written: no chunks, another filter, another type; on writing, a file that is read-only or opened with MPI.
+ * QUIRE_UNSUITABLE comes before anything is read or written: no chunks, another filter, cd_values that this version does not know, another type; on writing,
+ * a file that is read-only or opened with MPI.
  * In a file that was opened with MPI, every process reads and asks alone: no call waits for another process. */
 int quire_h5_write(int64_t dataset, const void *hdf5, const quire_box *box, uint32_t threads, quire_bytes *reason);
 int quire_h5_read(int64_t dataset, const void *hdf5, const quire_box *box, uint32_t threads, quire_bytes *reason);

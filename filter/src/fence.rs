@@ -49,7 +49,8 @@ impl Failure {
         Self::sorted(Error::invalid(reason), Self::NoGpu)
     }
 
-    fn sorted(error: Error, kind: impl FnOnce(Error) -> Self) -> Self {
+    /// An error as a failure of a kind; a lack of memory stays one.
+    pub(crate) fn sorted(error: Error, kind: impl FnOnce(Error) -> Self) -> Self {
         if matches!(error, Error::OutOfMemory { .. }) { Self::Refused(error) } else { kind(error) }
     }
 }

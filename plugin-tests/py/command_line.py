@@ -115,6 +115,23 @@ def make(path: str) -> None:
         file.write(USER_BLOCK)
 
 
+def regions(path: str) -> None:
+    """Regions in a file whose strategy has HDF5 encode extents in their second version."""
+    with h5py.File(path, "w", fs_strategy="page") as file:
+        file["t"] = smooth((100, 200), "<f4")
+        file.create_dataset("regions", (3,), h5py.regionref_dtype)
+        file["regions"][:] = [file["t"].regionref[...], file["t"].regionref[5:9, ::3], file["t"].regionref[7, [1, 50, 52]]]
+
+
+def regions_check(path: str, new: str) -> None:
+    with h5py.File(path, "r") as old, h5py.File(new, "r") as copy:
+        for before, after in zip(old["regions"], copy["regions"], strict=True):
+            assert copy[after] == copy["t"]
+            here, there = (h5py.h5r.get_region(region, file.id) for region, file in ((before, old), (after, copy)))
+            assert here.shape == there.shape and here.get_select_npoints() == there.get_select_npoints()
+            assert here.get_select_bounds() == there.get_select_bounds()
+
+
 def _compact(group: h5py.Group, data: np.ndarray) -> h5py.Dataset:
     """A dataset within its object's header."""
     properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -327,6 +344,8 @@ if __name__ == "__main__":
     commands: dict[str, Callable[..., None]] = {
         "make": make,
         "check": check,
+        "regions": regions,
+        "regions-check": regions_check,
         "large": large,
         "netcdf": netcdf,
         "netcdf-check": netcdf_check,

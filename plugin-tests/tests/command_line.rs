@@ -9,6 +9,7 @@ mod jobs;
 
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -181,8 +182,11 @@ fn what_is_not_there_is_said_by_name() {
     let sandbox = Sandbox::new();
     let _ = succeed(&mut python(&sandbox, &["partial", "partial.h5"]));
     fs::write(sandbox.path("text"), "no HDF5").expect("written");
+    let _ = succeed(sandbox.command("mkfifo").arg("pipe"));
     for command in ["inspect", "estimate"] {
         for (name, reason) in [
+            ("pipe", "pipe: it is a folder, a pipe or a device, not a file"),
+            (".", ".: it is a folder, a pipe or a device, not a file"),
             ("nowhere.h5", "nowhere.h5: there is no such file"),
             ("partial.h5:/nothing", "partial.h5:/nothing: the file has no dataset and no group of that name"),
             ("partial.h5/nothing", "partial.h5/nothing: the file has no dataset and no group of that name"),
@@ -333,6 +337,15 @@ fn repack_compresses_and_keeps_everything_else() {
 }
 
 #[test]
+fn regions_of_a_file_in_pages_are_copied() {
+    let sandbox = Sandbox::new();
+    let _ = succeed(&mut python(&sandbox, &["regions", "in.h5"]));
+    let done = succeed(&mut quire(&sandbox, &["repack", "in.h5", "out.h5", "--abs", "1e-3"]));
+    assert_says(&done, &["verified: out.h5"]);
+    let _ = succeed(&mut python(&sandbox, &["regions-check", "in.h5", "out.h5"]));
+}
+
+#[test]
 fn a_brick_is_what_repack_estimate_and_args_take() {
     let sandbox = Sandbox::new();
     let _ = succeed(sandbox.python(Python::Hdf5_1_14, "bricks.py").arg("plain").arg(sandbox.path("in.h5")));
@@ -395,12 +408,15 @@ fn repack_refuses_what_would_harm_a_file() {
     let _ = succeed(&mut python(&sandbox, &["partial", "in.h5"]));
     fs::hard_link(sandbox.path("in.h5"), sandbox.path("link.h5")).expect("a link");
     fs::write(sandbox.path("there.h5"), "mine").expect("written");
+    let _ = succeed(sandbox.command("mkfifo").arg("pipe"));
     let before = fs::read(sandbox.path("in.h5")).expect("in.h5");
     for (code, arguments, reason) in [
         (1, &["in.h5", "in.h5", "--force", "--abs", "1"][..], "in.h5 is the file that is to be read"),
         (1, &["in.h5", "./link.h5", "--force", "--abs", "1"], "./link.h5 is the file that is to be read"),
         (1, &["in.h5", "there.h5", "--abs", "1"], "there.h5 is there already: name another file, or give --force"),
         (1, &["in.h5", ".", "--force", "--abs", "1"], "./in.h5 is the file that is to be read"),
+        (1, &["in.h5", "pipe", "--force", "--abs", "1", "--min-size", "0"], "pipe is a folder, a pipe or a device"),
+        (1, &["pipe", "out.h5", "--abs", "1"], "pipe: it is a folder, a pipe or a device, not a file"),
         (1, &["in.h5", "nowhere/out.h5", "--abs", "1", "--min-size", "0"], "nowhere/out.h5: No such file"),
         (1, &["nowhere.h5", "out.h5", "--abs", "1"], "nowhere.h5: there is no such file"),
         (
@@ -423,6 +439,7 @@ fn repack_refuses_what_would_harm_a_file() {
         end_with(1, quire(&sandbox, &["repack", "in.h5", "out.h5", "--abs", "1", "--min-size", "0"]).env("QUIRE_BACKEND", "gpu"));
     assert_says(&environment, &["QUIRE_BACKEND=gpu is unknown"]);
     assert_eq!(files(&sandbox, "out"), [""; 0]);
+    assert!(fs::metadata(sandbox.path("pipe")).expect("pipe").file_type().is_fifo(), "the pipe was replaced");
     assert_eq!(fs::read(sandbox.path("there.h5")).expect("there.h5"), b"mine");
     assert!(before == fs::read(sandbox.path("in.h5")).expect("in.h5"), "the input was changed");
 }

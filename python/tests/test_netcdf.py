@@ -83,6 +83,10 @@ def test_variables_that_cannot_be_compressed_are_value_errors(tmp_path: Path) ->
         ):
             with pytest.raises(ValueError, match=reason):
                 def_var_filter(variable, quire)
+        with pytest.raises(ValueError, match="does not say what to keep"):
+            def_var_filter(file.createVariable("kept", "f4", ("n",)), 5)  # type: ignore[arg-type]
+        def_var_filter(file["kept"], "abs=1e-3")
+        assert inq_var_filter(file["kept"]) == Quire(abs=1e-3)
         written = file.createVariable("written", "f4", ("n",))
         written[...] = 1
         file.sync()

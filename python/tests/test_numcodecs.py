@@ -121,6 +121,29 @@ def test_a_fill_value_stays_exact() -> None:
     assert (codec.decode(codec.encode(values))[3] == np.float32(-9999.25)).all()
 
 
+@pytest.mark.parametrize("fill_value", [np.float32(-99.5), np.array(7), np.nan, np.float64("inf"), -np.inf], ids=str)
+def test_a_fill_value_of_any_kind_is_kept_in_metadata(fill_value: Any, tmp_path: Path) -> None:
+    values = field("f4")
+    values[3, 4:9] = fill_value
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is not JSON")
+
+    codec = QuireCodec(abs=0.01, fill_value=fill_value)
+    assert numcodecs.get_codec(json.loads(json.dumps(codec.get_config()), parse_constant=refuse)) == codec
+    make(tmp_path / "t.zarr", values, codec)[...] = values
+    found = zarr.open(str(tmp_path / "t.zarr"), mode="r")[...]
+    assert found[3, 4:9].tobytes() == values[3, 4:9].tobytes()
+
+
+def test_bfloat16_is_kept_in_metadata() -> None:
+    bfloat16 = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
+    codec = QuireCodec(abs=0.5, dtype=bfloat16)
+    values = field("f4").astype(bfloat16)
+    again = numcodecs.get_codec(json.loads(json.dumps(codec.get_config())))
+    assert again == codec and again.encode(values.tobytes()) == codec.encode(values.tobytes())
+
+
 def test_bounds_may_be_keywords() -> None:
     assert QuireCodec(abs=1e-3, dtype="f4").get_config() == QuireCodec("abs=1e-3", dtype="f4").get_config()
     with pytest.raises(ValueError, match="give one text or Quire, or keywords alone"):

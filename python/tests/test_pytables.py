@@ -48,8 +48,10 @@ def test_what_cannot_be_made_is_an_error(tmp_path: Path) -> None:
         ):
             with pytest.raises(ValueError, match=reason):
                 create_carray(file, "/", "t", quire, obj=values, chunkshape=chunkshape)
+        with pytest.raises(ValueError, match="does not say what to keep"):
+            create_carray(file, "/", "t", 5, obj=np.zeros(3), chunkshape=(3,))  # type: ignore[arg-type]
         with pytest.raises(tables.HDF5ExtError, match="[Cc]hunk size must be"):
-            create_carray(file, "/", "t", Quire(abs=1), obj=np.zeros(3), chunkshape=(4,))
+            create_carray(file, "/", "t", "abs=1", obj=np.zeros(3), chunkshape=(4,))
         with pytest.raises(tables.NodeError, match="taken"):
             create_carray(file, "/", "taken", Quire(abs=1), obj=np.zeros(3), chunkshape=(3,))
         with pytest.raises(tables.NoSuchNodeError):

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import h5z_quire
+from conftest import RunPython
 from h5z_quire import FILTER_ID, Quire
 
 
@@ -65,6 +67,9 @@ def test_it_is_a_mapping_that_does_not_change() -> None:
         ({"abs": 1e-320}, "out of range"),
         ({"abs": "thick"}, "abs is 'thick': it must be a number"),
         ({"abs": [1]}, "it must be a number"),
+        ({"abs": 10**400}, "abs is <int>: it must be a number that a float can hold"),
+        ({"abs": 1, "coding": "auto,brick=3"}, "coding is 'auto,brick=3': it must be one word"),
+        ({"coding": "auto", "adapt": "none,abs=1"}, "adapt is 'none,abs=1': it must be one word"),
         ({"rel": 0}, "above 0 and at most 1"),
         ({"rel": 2}, "above 0 and at most 1"),
         ({"pwrel": 1}, "above 0 and below 1"),
@@ -93,22 +98,55 @@ def test_what_makes_no_sense_is_a_value_error(given: "dict[str, Any]", reason: s
     "text",
     [
         "", "eb=1", "abs", "abs=1,abs=2", "lossless=1", "abs=x", "abs=1_0", "abs=\N{FULLWIDTH DIGIT ONE}", "abs=1;rel=2", "abs=1,brick=8,brick=8",
-        "abs=1,brick",
+        "abs=1,brick", "abs=1\x1c", "\x1fabs=1", 5, None, b"abs=1",
     ],
 )  # fmt: skip
-def test_texts_that_make_no_sense_are_value_errors(text: str) -> None:
+def test_texts_that_make_no_sense_are_value_errors(text: Any) -> None:
     with pytest.raises(ValueError, match="options "):
         Quire.from_options(text)
+    if isinstance(text, str):
+        with pytest.raises(ValueError, match="options "):
+            h5z_quire.compress(np.ones(8), text)
 
 
-@pytest.mark.parametrize("words", [(), (99,), (1,), (2,), (0x302, 3), (1, 2, 3, 4), (3 << 24, 8, 8), (1 << 24 | 2, 8)])
-def test_words_that_say_nothing_are_value_errors(words: "tuple[int, ...]") -> None:
+def test_what_does_not_say_what_to_keep_is_a_value_error() -> None:
+    for quire in (5, None, b"abs=1", {"abs": 1}):
+        with pytest.raises(ValueError, match="does not say what to keep: give a Quire, or a text"):
+            h5z_quire.compress(np.ones(8), quire)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (), (99,), (1,), (2,), (0x302, 3), (1, 2, 3, 4), (3 << 24, 8, 8), (1 << 24 | 2, 8),
+        # What the filter refuses: a fraction that became 0, decimals too small, bounds out of range, numbers of other sizes.
+        (2, 0), (2, 400), (2, 324, 1), (2, 2**32 - 1), (4, 0, 2), (3, 0, 2**31), (10, 0, 1), (12, 0, 20, 1), (12, 0, 20, 1, 0), (1 << 24 | 2, 0, 3),
+        (2, -3), (2**32 + 2, 3), (2, 2**40), (1, -1, 5), (2.0, 3.0), "2,3", 5, None,
+    ],
+)  # fmt: skip
+def test_words_that_say_nothing_are_value_errors(words: Any) -> None:
     with pytest.raises(ValueError, match="cd_values"):
         Quire.from_cd_values(words)
 
 
+def test_words_are_read_from_a_command_line(run_python: RunPython) -> None:
+    script = """
+import sys
+from h5z_quire.options import for_clients
+for text in sys.argv[1:]:
+    try:
+        print(for_clients(text))
+    except ValueError as error:
+        print("refused", error)
+"""
+    said = run_python(script, "2,3", "1,-755914244,1062232653", "2, 4, 25", "2,x", "2,1_0", "2,\N{FULLWIDTH DIGIT ONE}").splitlines()
+    assert said[:3] == ["abs=0.001", "abs=0.001", "abs=0.0025"] and all(line.startswith("refused") for line in said[3:]), said
+
+
 def test_decimals_are_understood() -> None:
     assert Quire.from_cd_values((2, 4, 25)) == Quire(abs=2.5e-3)
+    array: Any = np.array([2, 3], "u4")
+    assert Quire.from_cd_values(array) == Quire(abs=1e-3)
     assert Quire.from_cd_values((12, 0, 20, 1, 5)) == Quire(ratio=20, abs=0.5)
     assert Quire.from_cd_values((2 << 24 | 2, 8, 16, 4, 25)) == Quire(abs=2.5e-3, brick=(8, 16))
 

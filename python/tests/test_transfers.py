@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import h5py
 import numpy as np
 import pytest
 
+import h5z_quire
 from h5z_quire import Quire, Unsuitable, parallel, read, write
 from h5z_quire.boxes import Box, box_of
 from h5z_quire.strided import Strided
-from conftest import assert_bound, field
+from conftest import RunPython, assert_bound, field
 
 
 def test_indices_are_those_of_numpy() -> None:
@@ -106,3 +108,76 @@ def test_datasets_are_created_with_a_shape_of_any_kind(shape: Any, tmp_path: Pat
         # Values of another shape are h5py's to arrange.
         assert bool(seen) == (dataset.shape == values.shape)
         assert_bound(values, dataset[()].reshape(values.shape), 0.01)
+
+
+def _both_ways(tmp_path: Path, work: "Callable[[h5py.File], Any]") -> "list[Any]":
+    """What h5py's own way gives, and what a block gives: a result, or the type of an error."""
+    found: list[Any] = []
+    for name, block in (("plain", contextlib.nullcontext()), ("block", parallel())):
+        with h5py.File(tmp_path / f"{name}.h5", "w") as file, block:
+            try:
+                found.append(work(file))
+            except Exception as error:
+                found.append(type(error))
+    return found
+
+
+def test_a_block_keeps_enumerations_that_are_created_from_integers(tmp_path: Path) -> None:
+    values = (field("i4", (40, 50)) > 0).astype("i4")
+    enumeration = h5py.enum_dtype({"no": 0, "yes": 1}, basetype="i4")
+    for data, dtype in ((values, enumeration), (values.astype(enumeration), None), (values.astype(enumeration), enumeration)):
+
+        def create(file: h5py.File) -> Any:
+            dataset = file.create_dataset("t", data=data, dtype=dtype, chunks=(16, 16), **Quire(abs=1))
+            return h5py.check_enum_dtype(dataset.dtype)
+
+        plain, block = _both_ways(tmp_path, create)
+        assert plain == block == {"no": 0, "yes": 1}
+
+
+def test_a_block_leaves_to_h5py_what_only_h5py_understands(tmp_path: Path) -> None:
+    def dataset_of(file: h5py.File) -> Any:
+        return file.create_dataset("t", (40, 50), "f4", chunks=(16, 16), **Quire(abs=1))
+
+    def read_none(file: h5py.File) -> Any:
+        return dataset_of(file)[None].shape
+
+    def write_none(file: h5py.File) -> Any:
+        dataset_of(file)[None] = field("f4", (40, 50))
+
+    def write_pairs(file: h5py.File) -> Any:
+        pairs = np.zeros((40, 50), [("r", "<f4"), ("i", "<f4")])
+        dataset = file.create_dataset("pairs", data=pairs, chunks=(16, 16), **Quire(abs=1))
+        dataset[...] = pairs
+        return str(dataset.dtype), dataset[0, 0]
+
+    for work in (read_none, write_none):
+        assert _both_ways(tmp_path, work) == [TypeError, TypeError]
+    plain, block = _both_ways(tmp_path, write_pairs)
+    assert plain == block == ("complex64", 0)
+
+
+@pytest.mark.parametrize("words", [(), (250,), (2, 0), (1, 2), (0x03000FFF, 1, 2), (1, 0, 0x3FF00000)], ids=str)
+def test_a_block_reads_streams_beside_parameters_of_another_version(words: "tuple[int, ...]", tmp_path: Path, run_python: RunPython) -> None:
+    values = field("f4", (8, 50))
+    (tmp_path / "stream").write_bytes(h5z_quire.compress(values[:4], Quire(abs=0.01)))
+    # Without the plugin: HDF5 then asks nobody whether the parameters are right.
+    script = """
+import sys, h5py
+words = tuple(map(int, filter(None, sys.argv[1].split(","))))
+properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+properties.set_chunk((4, 50))
+properties.set_filter(33791, h5py.h5z.FLAG_OPTIONAL, words)
+with h5py.File("t.h5", "w") as file:
+    dataset = h5py.h5d.create(file.id, b"t", h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((8, 50)), properties)
+    for start in ((0, 0), (4, 0)):
+        dataset.write_direct_chunk(start, open("stream", "rb").read())
+"""
+    run_python(script, ",".join(map(str, words)), HDF5_PLUGIN_PATH="/nowhere")
+    with h5py.File(tmp_path / "t.h5") as file:
+        expected = file["t"][()]
+        assert_bound(values[:4], expected[4:], 0.01)
+        with pytest.raises(Unsuitable, match="cd_values"):
+            read(file["t"])
+        with parallel():
+            assert np.array_equal(file["t"][()], expected)

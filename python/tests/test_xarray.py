@@ -147,6 +147,30 @@ for first in ("h5netcdf", "netcdf4"):
     assert found.splitlines()[2:] == ["filters 0", "filters 0"]
 
 
+def test_a_file_with_parameters_of_another_version_is_opened(tmp_path: Path, run_python: RunPython) -> None:
+    values = field("f4", (4, 50))
+    (tmp_path / "stream").write_bytes(h5z_quire.compress(values, Quire(abs=0.01)))
+    # Without the plugin: HDF5 then asks nobody whether the parameters are right.
+    script = """
+import h5py
+with h5py.File("t.nc", "w") as file:
+    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    properties.set_chunk((4, 50))
+    properties.set_filter(33791, h5py.h5z.FLAG_OPTIONAL, (0x03000FFF, 1, 2))
+    dataset = h5py.h5d.create(file.id, b"t", h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((4, 50)), properties)
+    dataset.write_direct_chunk((0, 0), open("stream", "rb").read())
+    for axis, (name, extent) in enumerate((("y", 4), ("x", 50))):
+        file[name] = range(extent)
+        file[name].make_scale(name)
+        file["t"].dims[axis].attach_scale(file[name])
+"""
+    run_python(script, HDF5_PLUGIN_PATH="/nowhere")
+    with xarray.open_dataset(tmp_path / "t.nc", engine="h5netcdf") as opened:
+        assert_bound(values, opened["t"].values, 0.01)
+        with pytest.raises(ValueError, match="cd_values"):
+            encoding(opened)
+
+
 def test_what_cannot_be_is_a_value_error(tmp_path: Path) -> None:
     given = dataset()
     wrong: "list[tuple[Any, Any, dict[str, Any], str]]" = [

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use hdf5::plist::DatasetAccess;
 use hdf5::plist::dataset_create::Layout;
-use hdf5::{Container, Dataset, File, Group, Location};
+use hdf5::{Container, Dataset, Dataspace, File, Group, Location};
 use indicatif::ProgressBar;
 
 use super::Done;
@@ -289,7 +289,7 @@ impl Side<'_> {
                     told.extend_from_slice(path.map_or(&b""[..], Name::as_bytes));
                     told.push(0);
                     if let (Some(_), Some((_, Some(region)))) = (path, &found) {
-                        told.extend_from_slice(&region.encode().map_err(message)?);
+                        told.extend_from_slice(&told_region(region)?);
                     }
                 }
             }
@@ -297,6 +297,20 @@ impl Side<'_> {
         })?;
         Ok(told)
     }
+}
+
+/// A region's extents and its selection. HDF5 encodes extents in one of two versions, which depend on the file's age and strategy, and on nothing in them.
+fn told_region(region: &Dataspace) -> Result<Vec<u8>, String> {
+    let encoded = region.encode().map_err(message)?;
+    // H5Sencode: three bytes, the length of the encoded extents, the extents, the selection.
+    let selection = encoded
+        .get(3..)
+        .and_then(<[u8]>::split_first_chunk)
+        .and_then(|(length, rest)| rest.get(u32::from_le_bytes(*length) as usize..))
+        .ok_or("HDF5 encodes a region in a form that is not known")?;
+    let mut told = format!("{:?}", (region.shape(), region.maxdims())).into_bytes();
+    told.extend_from_slice(selection);
+    Ok(told)
 }
 
 #[cfg(test)]

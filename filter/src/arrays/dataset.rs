@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::File;
 
 use hdf5_sys::h5i::hid_t;
-use quire_codec::{ByteOrder, Config, Error, Layout, Scalar};
+use quire_codec::{ByteOrder, Config, Layout, Scalar};
 
 use super::Outcome;
 use super::strided::Dense;
@@ -96,7 +96,9 @@ impl Suitable {
             return Err(Failure::unsuitable("chunks at the dataset's edges are stored without filters (H5Pset_chunk_opts)"));
         }
         let (_, words) = library.filter_parameters(dcpl, FILTER_ID, MAX_WORDS)?;
-        let CdValues { config, layout, .. } = CdValues::parse(&words)?;
+        // HDF5 decodes without them: another version may have written them.
+        let CdValues { config, layout, .. } =
+            CdValues::parse(&words).map_err(|error| Failure::sorted(error, Failure::Unsuitable))?;
         let layout = layout.ok_or_else(|| {
             Failure::unsuitable(format_args!(
                 "cd_values {words:?} lack the chunk's layout: the dataset was created without the filter"
@@ -129,11 +131,10 @@ impl Suitable {
         if (dense.bytes() as u64, (layout.scalar, layout.byte_order)) != (layout.chunk_bytes(), found)
             || chunk.len() != extents.len()
         {
-            return Err(Error::invalid(format_args!(
+            return Err(Failure::unsuitable(format_args!(
                 "cd_values {words:?} are those of another dataset: this one has chunks of {chunk:?} values of {}",
                 Named(found)
-            ))
-            .into());
+            )));
         }
         let whole = TouchedChunks::new(&extents, &chunk, &[0; super::touched::MOST_AXES][..extents.len()], &extents);
         let touched = TouchedChunks::new(&extents, &chunk, selection.start, selection.count)?;

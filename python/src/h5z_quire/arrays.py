@@ -59,7 +59,8 @@ def task_of(
         raise ValueError("the arrays of a batch must have one type and one shape")
     number = type_number(dtype)
     fill = None if fill_value is None else _fill_value(fill_value, dtype)
-    return quire if isinstance(quire, str) else quire.options, number, shape, fill
+    # The library has the last word on a text.
+    return quire if isinstance(quire, str) else Quire.of(quire).options, number, shape, fill
 
 
 @overload

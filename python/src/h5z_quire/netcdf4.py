@@ -36,7 +36,7 @@ def _library() -> ctypes.CDLL:
     return library
 
 
-def def_var_filter(variable: Any, quire: Quire) -> None:
+def def_var_filter(variable: Any, quire: Quire | str) -> None:
     """Compresses what will be written to a variable. Call it after createVariable, before data are written and before any `sync`.
 
     A chunked variable is best: give `chunksizes` to createVariable. Without them, netCDF-C chooses some for any variable that has dimensions.
@@ -49,6 +49,7 @@ def def_var_filter(variable: Any, quire: Quire) -> None:
         raise ValueError(f"variable {variable.name!r} is a scalar, which HDF5 cannot compress")
     if not isinstance(variable.dtype, np.dtype):
         raise ValueError(f"variable {variable.name!r} has values of type {variable.dtype}, which cannot be compressed")
+    quire = Quire.of(quire)
     quire.check(variable.dtype)
     words = (ctypes.c_uint * len(quire.cd_values))(*quire.cd_values)
     library = _library()

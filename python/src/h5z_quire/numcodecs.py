@@ -8,6 +8,7 @@ For zarr's format 3 see `h5z_quire.zarr`. numcodecs finds the codec by its name 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from numcodecs.abc import Codec
 
 from . import arrays
+from .element_types import bfloat16
 from .settings import Quire
 
 
@@ -34,8 +36,11 @@ class QuireCodec(Codec):  # type: ignore[misc]
         self, quire: Quire | str | None = None, dtype: npt.DTypeLike | None = None, fill_value: int | float | None = None, **keywords: Any
     ) -> None:
         self.quire = Quire.of_codec(quire, keywords)
-        self.dtype = None if dtype is None else np.dtype(dtype)
-        self.fill_value = fill_value
+        # numpy knows bfloat16 by its name where ml_dtypes is imported.
+        self.dtype = None if dtype is None else bfloat16() if dtype == "bfloat16" else np.dtype(dtype)
+        # Metadata are JSON, which has no numbers of numpy, no NaN and no infinities. These come back bit for bit in any case.
+        number = fill_value.item() if isinstance(fill_value, (np.generic, np.ndarray)) and fill_value.size == 1 else fill_value
+        self.fill_value = None if isinstance(number, float) and not math.isfinite(number) else number
         if self.dtype is not None:
             self.quire.check(self.dtype)
 
@@ -51,7 +56,7 @@ class QuireCodec(Codec):  # type: ignore[misc]
         if self.dtype is not None and values.dtype != self.dtype:
             try:
                 values = np.ascontiguousarray(values).reshape(-1).view(self.dtype)
-            except ValueError as error:
+            except (TypeError, ValueError) as error:
                 raise ValueError(f"{values.nbytes} bytes cannot be read as values of type {self.dtype}: {error}") from None
         elif self.dtype is None and values.dtype == np.uint8 and values.ndim == 1 and self.quire != Quire(lossless=True):
             raise ValueError("these are plain bytes: say of what type their numbers are, as in QuireCodec(options, dtype='f4'); dtype='u1' if they are numbers themselves")
@@ -81,7 +86,7 @@ class QuireCodec(Codec):  # type: ignore[misc]
         """What numcodecs writes into metadata."""
         config: dict[str, Any] = {"id": self.codec_id, "quire": self.quire.options}
         if self.dtype is not None:
-            config["dtype"] = self.dtype.str
+            config["dtype"] = "bfloat16" if self.dtype.name == "bfloat16" else self.dtype.str
         if self.fill_value is not None:
             config["fill_value"] = self.fill_value
         return config

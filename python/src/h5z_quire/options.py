@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 import struct
+from operator import index
 from typing import Sequence
 
 #: Number under which HDF5 knows the filter.
@@ -38,6 +39,11 @@ MARKER = 0x51
 
 def parse(text: str) -> dict[str, str]:
     """The options of a text such as `abs=1e-3,coding=huffman` by their keys; ValueError for an unknown, a repeated or an unfinished one."""
+    if not isinstance(text, str):
+        raise ValueError(f"options are {text!r}: they must be a text, such as 'abs=1e-3'")
+    if re.search("[\x1c-\x1f]", text):
+        # Python alone takes these for spaces.
+        raise ValueError(f"options {text!r}: they hold control characters")
     given: dict[str, str] = {}
     for option in filter(None, map(str.strip, text.split(","))):
         key, equals, value = (part.strip() for part in option.partition("="))
@@ -102,32 +108,53 @@ def _number(text: str, key: str, value: str) -> float:
 
 def options(words: Sequence[int]) -> str:
     """The options that words say, a user's or those that a dataset keeps; ValueError for words that say nothing."""
+    try:
+        words = tuple(map(index, words))
+    except TypeError:
+        raise ValueError(f"cd_values are {words!r}: they must be whole numbers, such as (2, 3)") from None
+    not_ours = f"cd_values {words} are not filter {FILTER_ID}'s: "
+    if not all(0 <= word < 2**32 for word in words):
+        raise ValueError(f"{not_ours}each must be from 0 to {2**32 - 1}")
     mode, coding, adapt, rank = (words[0] >> bits & 255 for bits in (0, 8, 16, 24)) if words else (255, 0, 0, 0)
     if mode > CAPPED_RATIO + 1 or coding >= len(CODINGS) or adapt >= len(ADAPTING):
-        raise ValueError(f"cd_values {tuple(words)} are not filter {FILTER_ID}'s: word 0 is mode {mode}, coding {coding}, adaptation {adapt}")
+        raise ValueError(f"{not_ours}word 0 is mode {mode}, coding {coding}, adaptation {adapt}")
     if len(words) <= rank:
-        raise ValueError(f"cd_values {tuple(words)} are not filter {FILTER_ID}'s: word 0 announces a brick of {rank} extents, {len(words) - 1} words follow")
+        raise ValueError(f"{not_ours}word 0 announces a brick of {rank} extents, {len(words) - 1} words follow")
     extents, rest = "x".join(map(str, words[1 : 1 + rank])), list(words[1 + rank :])
+    if mode == CAPPED_RATIO + 1 and len(rest) != 4:
+        raise ValueError(f"{not_ours}mode {mode} takes four words, {len(rest)} are given")
     if mode != LOSSLESS and mode % 2 == 0:
-        # Decimals: m * 10^-e, rounded once.
-        pairs = [rest[at : at + 2] for at in range(0, len(rest), 2)]
-        numbers = [float(f"{pair[1] if len(pair) == 2 else 1}e-{pair[0]}") for pair in pairs]
+        numbers = [_of_decimals(not_ours, rest[at : at + 2]) for at in range(0, len(rest), 2)]
         mode -= 1
     else:
         count = {LOSSLESS: 0, CAPPED_RATIO: 2}.get(mode, 1)
         added = rest[2 * count :]
         if len(rest) < 2 * count or (added and added[0] >> 24 != MARKER):
-            raise ValueError(f"cd_values {tuple(words)} are not filter {FILTER_ID}'s: mode {mode} takes {2 * count} words, then those that the filter adds")
+            raise ValueError(f"{not_ours}mode {mode} takes {2 * count} words, then those that the filter adds")
         numbers = list(struct.unpack(f"<{count}d", struct.pack(f"<{2 * count}I", *rest[: 2 * count])))
     names = {LOSSLESS: (), CAPPED_RATIO: ("ratio", "abs")}.get(mode, tuple(key for key, value in MODES.items() if value == mode))
     if len(numbers) != len(names):
-        raise ValueError(f"cd_values {tuple(words)} have {len(numbers)} numbers, mode {mode} takes {len(names)}")
+        raise ValueError(f"cd_values {words} have {len(numbers)} numbers, mode {mode} takes {len(names)}")
     said = [f"{name}={decimal(number)}" for name, number in zip(names, numbers)] or ["lossless"]
     said += [f"{key}={texts[choice]}" for key, texts, choice in (("coding", CODINGS, coding), ("adapt", ADAPTING, adapt)) if choice]
-    if rank:
-        parse_brick(extents)
-        said.append(f"brick={extents}")
-    return ",".join(said)
+    said += [f"brick={extents}"] if rank else []
+    text = ",".join(said)
+    try:
+        cd_values(text)
+    except ValueError as error:
+        raise ValueError(f"{not_ours}{error}") from None
+    return text
+
+
+def _of_decimals(not_ours: str, words: Sequence[int]) -> float:
+    """m * 10^-e, rounded once; of `e` alone 10^-e, unless that is 0: clients make 0 of a fraction."""
+    if words[0] == 0 and len(words) == 1:
+        raise ValueError(f"{not_ours}0 alone is no exponent, and a fraction such as 1e-3 becomes 0: write 2,3 for 1e-3, and 2,0,1 for 1")
+    exponent, factor = words[0], words[1] if len(words) == 2 else 1
+    number = float(f"{factor}e-{exponent}")
+    if number == 0 and factor != 0:
+        raise ValueError(f"{not_ours}{factor}e-{exponent} is too small for a binary64")
+    return number
 
 
 def decimal(number: float) -> str:
@@ -141,11 +168,10 @@ def for_clients(text: str) -> str:
     ValueError with the reason for anything else.
     """
     if text[:1].isdigit():
-        try:
-            words = tuple(int(word) for word in text.split(","))
-        except ValueError:
-            raise ValueError(f"cd_values {text!r} are not whole numbers with commas between them, such as 2,3") from None
-        return options(words)
+        if not re.fullmatch("[0-9]+([ ,]+-?[0-9]+)*[ ,]*", text):
+            raise ValueError(f"cd_values {text!r} are not whole numbers with commas between them, such as 2,3")
+        # h5dump prints words as signed numbers.
+        return options([word + 2**32 if -(2**31) <= word < 0 else word for word in map(int, re.findall("-?[0-9]+", text))])
     words = cd_values(text)
     listed = ",".join(map(str, words))
     return "\n".join(

@@ -105,7 +105,10 @@ def _setitem(original: Callable[..., Any], settings: _Settings, dataset: Any, ar
             if not isinstance(value, np.ndarray) or isinstance(value, np.ma.MaskedArray):
                 raise Unsuitable(f"the value is of type {type(value).__name__}, not an array of numpy or in a GPU's memory")
         try:
-            (resident or Strided.of_numpy(value)).broadcast_to(box.shape)
+            values = resident or Strided.of_numpy(value)
+            # h5py writes pairs of numbers as complex ones, for one.
+            type_number_in_file(values.dtype)
+            values.broadcast_to(box.shape)
         except ValueError as error:
             raise Unsuitable(str(error)) from None
         return write(dataset, value, args, threads=settings.threads, progress=settings.progress)
@@ -123,12 +126,17 @@ def _create_dataset(
     values = None
     if keywords.get("compression") == FILTER_ID and not isinstance(data, np.ma.MaskedArray):
         values = Strided.of_numpy(data) if isinstance(data, np.ndarray) else device_arrays.find(data)
-    if values is None or dtype not in (None, values.dtype) or not _is_shape(shape, values.shape) or 0 in values.shape:
+    if values is None or not _is_type(dtype, values.dtype) or not _is_shape(shape, values.shape) or 0 in values.shape:
         return original(name, shape, dtype, data, **keywords)
     dataset = original(name, values.shape, values.dtype, None, **keywords)
     # By the method above.
     dataset[...] = data
     return dataset
+
+
+def _is_type(given: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether `create_dataset` is given this type, or none. An enumeration of h5py equals its integers but for the metadata."""
+    return given is None or bool(given == dtype and getattr(given, "metadata", None) == dtype.metadata)
 
 
 def _is_shape(given: Any, shape: tuple[int, ...]) -> bool:
@@ -140,6 +148,9 @@ def _suitable_box(dataset: Any, selection: Any) -> Box:
     """The box of a dataset. Raises Unsuitable where there is none; the library looks at all the rest."""
     if dataset.chunks is None or not dataset.shape or str in map(type, selection if isinstance(selection, tuple) else (selection,)):
         raise Unsuitable("the dataset is not stored in chunks, or a field of it is selected")
+    if selection is None:
+        # h5py takes it for a new axis, `read` and `write` for all values.
+        raise Unsuitable("None selects nothing of a dataset")
     try:
         type_number_in_file(dataset.dtype)
         return box_of(selection, dataset.shape)

@@ -34,7 +34,7 @@ _hid = ctypes.c_int64
 register()
 
 
-def create_carray(file: tables.File, where: Any, name: str, quire: Quire, *, obj: npt.ArrayLike, chunkshape: Sequence[int]) -> Any:
+def create_carray(file: tables.File, where: Any, name: str, quire: Quire | str, *, obj: npt.ArrayLike, chunkshape: Sequence[int]) -> Any:
     """Makes a compressed CArray of `obj`, like `file.create_carray(where, name, obj=obj, chunkshape=chunkshape)`, and gives it.
 
     where       path of a group, or the group
@@ -43,7 +43,7 @@ def create_carray(file: tables.File, where: Any, name: str, quire: Quire, *, obj
 
     Raises ValueError for a type or a shape that cannot be; PyTables' own errors for the rest, HDF5ExtError with HDF5's reasons among them.
     """
-    values = np.asanyarray(obj)
+    values, quire = np.asanyarray(obj), Quire.of(quire)
     quire.check(values.dtype)
     if values.dtype.str[1:] not in _TYPES:
         raise ValueError(f"values of type {values.dtype} cannot be stored by this function: make the file with h5py")

@@ -63,6 +63,9 @@ class Quire(Mapping[str, Any]):
         brick: Iterable[SupportsIndex] | None = None,
     ) -> None:
         numbers = {"abs": abs, "rel": rel, "pwrel": pwrel, "psnr": psnr, "ratio": ratio}
+        for key, choice in (("coding", coding), ("adapt", adapt)):
+            if "," in str(choice):
+                raise ValueError(f"{key} is {choice!r}: it must be one word")
         texts = [f"{key}={_decimal(key, number)}" for key, number in numbers.items() if number is not None]
         texts += ["lossless"] if lossless else []
         texts += [] if brick is None else [f"brick={_extents(brick)}"]
@@ -110,7 +113,16 @@ class Quire(Mapping[str, Any]):
             return cls(**keywords)
         if keywords:
             raise ValueError(f"a codec is given {short(quire)} and {', '.join(keywords)}: give one text or Quire, or keywords alone")
-        return cls.from_options(quire) if isinstance(quire, str) else quire
+        return cls.of(quire)
+
+    @classmethod
+    def of(cls, quire: Quire | str) -> Quire:
+        """A Quire, or that of a text. Raises ValueError for anything else."""
+        if isinstance(quire, Quire):
+            return quire
+        if isinstance(quire, str):
+            return cls.from_options(quire)
+        raise ValueError(f"{short(quire)} does not say what to keep: give a Quire, or a text such as 'abs=1e-3'")
 
     def check(self, dtype: npt.DTypeLike, chunk: Sequence[int] | None = None) -> None:
         """Raises ValueError, with the reason, if values of this type cannot be compressed so, in chunks of this shape if one is given."""
@@ -163,8 +175,8 @@ class Quire(Mapping[str, Any]):
 def _decimal(key: str, number: SupportsFloat) -> str:
     try:
         return decimal(float(number))
-    except (TypeError, ValueError):
-        raise ValueError(f"{key} is {short(number)}: it must be a number") from None
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{key} is {short(number)}: it must be a number that a float can hold") from None
 
 
 def _extents(brick: Iterable[SupportsIndex]) -> str:

@@ -90,7 +90,7 @@ def _kept(dataset: xarray.Dataset, quire: Quire | str | Mapping[Any, Quire | str
     for name, keep in given.items():
         if name not in dataset.variables:
             raise ValueError(f"the dataset has no variable {name!r}: it has {', '.join(map(str, dataset.variables))}")
-        variable, keep = dataset.variables[name], Quire.from_options(keep) if isinstance(keep, str) else keep
+        variable, keep = dataset.variables[name], Quire.of(keep)
         if not variable.ndim:
             raise ValueError(f"variable {name!r} is a scalar, which HDF5 cannot compress")
         kept[name] = keep, None
@@ -164,7 +164,15 @@ def _tell_h5py() -> None:
         setattr(h5py.Dataset, name, property(value, doc=original.__doc__))
 
     replace("compression", lambda words: FILTER_ID)
-    replace("compression_opts", lambda words: Quire.from_cd_values(words).cd_values)
+    replace("compression_opts", _options_of)
+
+
+def _options_of(words: tuple[int, ...]) -> tuple[int, ...]:
+    """The user's part of `cd_values`; all of them where this version does not understand them, as values can be read nevertheless."""
+    try:
+        return Quire.from_cd_values(words).cd_values
+    except ValueError:
+        return words
 
 
 _tell_h5py()
