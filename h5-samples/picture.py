@@ -123,7 +123,7 @@ def runs_of(table: Path) -> "list[Run]":
         elif machine := re.search(r"^machine: .*, (\d+) threads, (\w+):", line):
             threads, backend = machine[1], {"cuda": "GPU", "cpu": "CPU"}[machine[2]]
         elif chunks := re.search(r"^array: .* chunks (\d+)x", line):
-            found.append(Run(f"{chunks[1]}³\n{bound}\n{backend}\n{threads} threads"))
+            found.append(Run(f"{chunks[1]}³\n{bound}\n{backend}\n{threads}\nthreads"))
         elif head := re.search(r"^(write|read), GB/s ", line):
             direction = head[1]
             found[-1].speeds[direction] = {}
