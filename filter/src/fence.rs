@@ -162,7 +162,7 @@ mod left_behind {
     use super::Buffers;
 
     /// Bytes of the chunks, together, for which buffers are left: those of 16 threads with 128³ values of binary32. The buffers take up to 17 times as much
-    /// memory; after a write of such chunks, 1.8 times. With a limit of 32 MiB, the CPU wrote 5.7 GB/s of such chunks in place of 7.8, and read 8.8 in place of 11.5.
+    /// memory; after a write of such chunks, 1.8 times. With a limit of 32 MiB, the CPU wrote 5.7 GB/s of them in place of 7.8, and read 8.8 in place of 11.5.
     const MOST_CHUNK_BYTES: usize = 128 << 20;
 
     struct Left {
