@@ -10,13 +10,11 @@ use pulp::bytemuck::cast;
 use pulp::x86::V4;
 
 use super::bits::BitWriter;
-use super::segment::SLACK;
 use crate::entropy::alphabet::{ALPHABET, DIRECT_MAX, DIRECT_ZERO, FIRST_CLASS};
 use crate::number::integer::Integer;
 
 /// Differences whose tokens are made at a time.
-const GROUP: usize = 64;
-const _: () = assert!(GROUP <= SLACK);
+pub(super) const GROUP: usize = 64;
 /// The greatest magnitude. A token has at most 16 extra bits then, and four of them have at most 64.
 const MAX_MAGNITUDE: i32 = (1 << 16) - 1;
 /// Classes are half octaves below this octave, octaves from it on.
@@ -39,7 +37,7 @@ struct Strings {
     counts: __m512i,
 }
 
-/// Writes the tokens of a segment: a symbol for each difference, and their extra bits. Overwrites up to [`SLACK`] symbols behind them. Returns false, and
+/// Writes the tokens of a segment: a symbol for each difference, and their extra bits. Overwrites fewer than [`GROUP`] symbols behind them. Returns false, and
 /// writes nothing, if a difference is greater than [`MAX_MAGNITUDE`].
 #[inline(always)]
 pub(super) fn write<C: Integer>(v4: V4, segment: &[C], symbols: &mut [u8], bits: &mut BitWriter<'_>) -> bool {

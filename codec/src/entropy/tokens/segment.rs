@@ -22,6 +22,8 @@ use crate::simd::with_avx512;
 
 /// Number of elements of a buffer behind a segment's values or tokens. Code that handles many at once may read and overwrite them.
 pub(super) const SLACK: usize = 64;
+#[cfg(target_arch = "x86_64")]
+const _: () = assert!(classes::GROUP <= SLACK);
 /// The byte of a difference of 0. Differences from -15 to 15 have the bytes 0 to 30.
 const ZERO_BYTE: u8 = DIRECT_MAX as u8;
 /// The byte of every difference that has a token class.
