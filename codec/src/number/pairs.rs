@@ -16,7 +16,7 @@ pub fn split(pairs: &[u8], scalar: Scalar, values: &mut [u8]) {
     split_range(pairs, scalar, first, second);
 }
 
-/// As [`split`], without a second array. It takes the logarithm of the number of pairs as many times as long.
+/// Puts the first parts of all pairs in front of the second parts, as [`split`] does, but within one array. For n pairs that takes time in n log n.
 pub fn split_in_place(pairs: &mut [u8], scalar: Scalar) {
     let (part, count) = (scalar.size(), pairs.len() / (2 * scalar.size()));
     if count < 2 {

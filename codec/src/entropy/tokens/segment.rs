@@ -72,7 +72,7 @@ const MIN_VALUES_PER_NON_LITERAL: usize = 16;
 /// If at least one value in this many has a class, all tokens of a segment are looked up in the table, those of direct codes too.
 /// The least number of classes for that is the segment's length divided by this, rounded down.
 const MAX_VALUES_PER_CLASS: usize = 3;
-/// As [`MAX_VALUES_PER_CLASS`], for tokens that are computed: [`SegmentOps::compute_classes`].
+/// If at least one value in this many has a class, and there are no runs, [`SegmentOps::compute_classes`] makes all tokens of a segment, where it can.
 const MAX_VALUES_PER_COMPUTED_CLASS: usize = 5;
 
 /// What a CPU has for segments beside bits of bytes.
