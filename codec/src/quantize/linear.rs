@@ -134,26 +134,45 @@ impl<'a, V: Value> Groups<'a, V> {
         codes: &mut [V::Code],
         exceptions: &mut Bitmap,
     ) {
-        let fill = V::Code::from_i64(self.quantizer.fill().unwrap_or(0));
-        let mut had_excluded = false;
-        for (group, (codes, bytes)) in
-            codes.chunks_mut(VALUES_PER_GROUP).zip(chunk.chunks(VALUES_PER_GROUP * V::SIZE)).enumerate()
+        let (groups, rest) = codes.as_chunks_mut();
+        let (of_groups, of_rest) = chunk.split_at(groups.len() * VALUES_PER_GROUP * V::SIZE);
+        let mut of_group = 0;
+        for (word, (codes, bytes)) in
+            (first_word..).zip(groups.iter_mut().zip(of_groups.chunks_exact(VALUES_PER_GROUP * V::SIZE)))
         {
-            // The last group is filled up with zeros, which are no exceptions.
-            let mut values = [V::default(); VALUES_PER_GROUP];
-            V::read_all(bytes, order, &mut values);
-            let mut rounded = [V::Code::default(); VALUES_PER_GROUP];
-            let has_fill = FILL && values.iter().fold(false, |any, value| any | (value.to_bits() == fill));
-            // After a group with excluded values, the next one is searched for them before it is rounded.
-            let has_beyond = had_excluded && self.excluded.has_beyond(&values);
-            if has_fill || has_beyond || self.round(&values, &mut rounded) >> 63 == 1 {
-                let of_group = self.quantize_marked(&values, codes);
-                had_excluded = of_group != 0;
-                exceptions.set_word(first_word + group, of_group);
-            } else {
-                had_excluded = false;
-                codes.copy_from_slice(&rounded[..codes.len()]);
+            of_group = self.quantize_group::<FILL>(bytes, order, of_group != 0, codes);
+            if of_group != 0 {
+                exceptions.set_word(word, of_group);
             }
+        }
+        if !rest.is_empty() {
+            let mut padded = [V::Code::default(); VALUES_PER_GROUP];
+            of_group = self.quantize_group::<FILL>(of_rest, order, of_group != 0, &mut padded);
+            exceptions.set_word(first_word + groups.len(), of_group & ((1 << rest.len()) - 1));
+            rest.copy_from_slice(&padded[..rest.len()]);
+        }
+    }
+
+    /// Quantizes the values of a group, which may be fewer than [`VALUES_PER_GROUP`]: zeros follow them. Writes the codes, and returns
+    /// a bit for each value, the first one's lowest, that is 1 for an exception.
+    #[inline(always)]
+    fn quantize_group<const FILL: bool>(
+        &self,
+        bytes: &[u8],
+        order: ByteOrder,
+        had_excluded: bool,
+        codes: &mut [V::Code; VALUES_PER_GROUP],
+    ) -> u64 {
+        let values = group_of(bytes, order);
+        let fill = V::Code::from_i64(self.quantizer.fill().unwrap_or(0));
+        let has_fill = FILL && values.iter().fold(false, |any, value: &V| any | (value.to_bits() == fill));
+        // After a group with excluded values, the next one is searched for them before it is rounded.
+        let has_beyond = had_excluded && self.excluded.has_beyond(&values);
+        if has_fill || has_beyond || self.round(&values, codes) >> 63 == 1 {
+            // The bytes are read again there. An array whose address leaves this function would have to be stored for each group.
+            self.quantize_marked(bytes, order, codes)
+        } else {
+            0
         }
     }
 
@@ -177,22 +196,22 @@ impl<'a, V: Value> Groups<'a, V> {
         mark
     }
 
-    /// Quantizes a group that is marked: writes its codes, and returns a bit for each value, the first one's lowest, that is 1 for an exception.
+    /// [`Groups::quantize_group`] for a group that is marked.
     #[inline(never)]
-    fn quantize_marked(&self, values: &[V; VALUES_PER_GROUP], codes: &mut [V::Code]) -> u64 {
+    fn quantize_marked(&self, bytes: &[u8], order: ByteOrder, codes: &mut [V::Code; VALUES_PER_GROUP]) -> u64 {
+        let values = &group_of(bytes, order);
         // Most groups are marked because of excluded values alone: the others are rounded again without them.
         let mut others = [V::default(); VALUES_PER_GROUP];
-        let mut rounded = [V::Code::default(); VALUES_PER_GROUP];
         let mut marks = [0; VALUES_PER_GROUP];
         let (excluded, is_certain) = vectorized(
             #[inline(always)]
             || {
                 let excluded = self.excluded.bits(values);
                 self.excluded.replace(values, &mut others);
-                if excluded == u64::MAX || excluded != 0 && self.round(&others, &mut rounded) >> 63 == 0 {
+                if excluded == u64::MAX || excluded != 0 && self.round(&others, codes) >> 63 == 0 {
                     return (excluded, true);
                 }
-                for ((&value, code), mark) in others.iter().zip(&mut rounded).zip(&mut marks) {
+                for ((&value, code), mark) in others.iter().zip(&mut *codes).zip(&mut marks) {
                     (*code, *mark) = self.round_one(value);
                 }
                 if self.fine.is_enabled() {
@@ -203,12 +222,11 @@ impl<'a, V: Value> Groups<'a, V> {
                 (excluded, false)
             },
         );
-        codes.copy_from_slice(&rounded[..codes.len()]);
         if is_certain {
             return excluded;
         }
         let mut exceptions = excluded;
-        for at in (0..codes.len()).filter(|&at| marks[at] >> 63 == 1) {
+        for at in (0..VALUES_PER_GROUP).filter(|&at| marks[at] >> 63 == 1) {
             match quantize_one(others[at], self.quantizer) {
                 Some(code) => codes[at] = code,
                 None => exceptions |= 1 << at,
@@ -231,6 +249,14 @@ impl<'a, V: Value> Groups<'a, V> {
     fn between_steps(&self, value: V) -> u64 {
         self.fine.between_steps_sign(value, round(value, self.quantizer).1)
     }
+}
+
+/// The values of a group, and zeros behind those that `bytes` has.
+#[inline(always)]
+fn group_of<V: Value>(bytes: &[u8], order: ByteOrder) -> [V; VALUES_PER_GROUP] {
+    let mut values = [V::default(); VALUES_PER_GROUP];
+    V::read_all(bytes, order, &mut values);
+    values
 }
 
 /// Restores the values of a chunk from their codes, which may be integers of any type. Exceptions are overwritten afterwards.
