@@ -197,8 +197,7 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
             .expect("memory")
             .to_vec();
         words.extend([0; lanes::LANE_PADDING]);
-        let mut extra = Vec::new();
-        tokens.extra.copy_to(start.extra_bits, end.extra_bits, &mut extra).expect("memory");
+        let extra = tokens.extra.words(start.extra_bits, end.extra_bits).expect("memory");
         let mut extra: Vec<u8> = extra.iter().flat_map(|word| word.to_le_bytes()).collect();
         extra.extend([0; lanes::EXTRA_PADDING]);
         blocks.push((words, extra));

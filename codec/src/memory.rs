@@ -28,6 +28,19 @@ pub fn lengthen<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> Result<()
     if buffer.len() < len { resize(buffer, len) } else { Ok(()) }
 }
 
+/// Bytes of a cache line. A vector of 64 bytes that lies in two lines takes two accesses.
+const LINE: usize = 64;
+
+/// Makes a vector long enough, as [`lengthen`], for `len` elements from the start of a cache line on, and returns these.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn lengthen_aligned<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> Result<&mut [T]> {
+    lengthen(buffer, len + LINE / size_of::<T>())?;
+    let before = buffer.as_ptr().align_offset(LINE);
+    Ok(&mut buffer[before..before + len])
+}
+
 /// Makes room for `additional` elements.
 ///
 /// # Errors

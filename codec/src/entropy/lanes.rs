@@ -64,8 +64,7 @@ mod tests {
                 fill_decode_table(&lengths, &ENTRIES, &mut table).unwrap();
                 let mut words = encoder.encode(tokens.symbols(), &canonical_codes(&lengths), count).unwrap().to_vec();
                 words.extend([0; LANE_PADDING]);
-                let mut extra = Vec::new();
-                tokens.extra.copy_to(0, tokens.segment_ends[tokens.segment_ends.len() - 1].extra_bits, &mut extra).unwrap();
+                let extra = tokens.extra.words(0, tokens.segment_ends[tokens.segment_ends.len() - 1].extra_bits).unwrap();
                 let mut extra: Vec<u8> = extra.iter().flat_map(|word| word.to_le_bytes()).collect();
                 extra.extend([0; EXTRA_PADDING]);
                 let mut decoded = vec![7; len];

@@ -163,9 +163,9 @@ mod tests {
     fn list(tokens: &Tokens) -> Vec<Token> {
         let mut at = 0;
         let list = tokens.symbols().iter().map(|&symbol| {
-            let (begin, mut words) = (at, Vec::new());
+            let begin = at;
             at += usize::from(ALPHABET[usize::from(symbol)].extra_bits);
-            tokens.extra.copy_to(begin, at, &mut words).unwrap();
+            let words = tokens.extra.words(begin, at).unwrap();
             (usize::from(symbol), words.iter().rev().fold(0, |value, &word| value << 16 | u64::from(word)))
         });
         let list = list.collect();
@@ -193,8 +193,7 @@ mod tests {
             tokens.end();
             let name = format!("entropy/tokens: {} integers, {way}", differences.len());
             assert!(list(tokens) == expected, "{name}: {differences:?}");
-            let mut words = Vec::new();
-            tokens.extra.copy_to(0, tokens.extra.bits, &mut words).unwrap();
+            let words = tokens.extra.words(0, tokens.extra.bits).unwrap();
             assert_eq!(words, plain::extra_words(&expected), "{name}: extra words");
             assert_eq!(tokens.segment_ends.len(), differences.len().div_ceil(SEGMENT), "{name}");
             let (bits, histogram) = tokens.count();

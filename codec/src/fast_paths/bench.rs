@@ -181,10 +181,8 @@ impl Table {
             },
             |tokens| tokens::tokenize(differences, tokens).unwrap(),
             |tokens| {
-                let mut extra = Vec::new();
                 let end = tokens.segment_ends.last().map_or(0, |end| end.extra_bits);
-                tokens.extra.copy_to(0, end, &mut extra).unwrap();
-                (tokens.symbols().to_vec(), extra)
+                (tokens.symbols().to_vec(), tokens.extra.words(0, end).unwrap())
             },
         );
     }
@@ -231,8 +229,7 @@ impl Table {
             .map(|group| {
                 let end = group[group.len() - 1];
                 let words = encoder.encode(&tokens.symbols()[start.tokens..end.tokens], &codes, LaneCount::All).unwrap().to_vec();
-                let mut extra = Vec::new();
-                tokens.extra.copy_to(start.extra_bits, end.extra_bits, &mut extra).unwrap();
+                let extra = tokens.extra.words(start.extra_bits, end.extra_bits).unwrap();
                 start = end;
                 (words, extra)
             })

@@ -113,7 +113,7 @@ pub(crate) fn predict_rows<C: Integer>(
     widely_vectorized(
         #[inline(always)]
         || {
-            let (row, mut minuends) = (layout.len(), [C::default(); PART + 1]);
+            let (row, mut minuends) = (layout.len(), Minuends([C::default(); BEFORE + PART]));
             layout.visit(
                 axes,
                 rows,
@@ -243,12 +243,19 @@ fn rows_of_batch(len: usize) -> usize {
 
 /// Values of which [`difference`] has the minuends at a time.
 const PART: usize = 512;
+/// Elements in front of a part's minuends, of which the last one is used. They fill whole cache lines, whatever their size.
+const BEFORE: usize = 64;
 
-/// Writes differences along rows of length `row`. `value` gives the minuend at each index; `minuends` is scratch memory.
+/// Scratch memory of [`difference`]. The minuends of a part begin with a cache line.
+#[repr(align(64))]
+struct Minuends<C>([C; BEFORE + PART]);
+
+/// Writes differences along rows of length `row`. `value` gives the minuend at each index.
 #[inline(always)]
-fn difference<C: Integer>(output: &mut [C], row: usize, minuends: &mut [C; PART + 1], value: impl Fn(usize) -> C) {
+fn difference<C: Integer>(output: &mut [C], row: usize, Minuends(minuends): &mut Minuends<C>, value: impl Fn(usize) -> C) {
     // All minuends of a part come first. So each is computed once, from values that are aligned where rows are.
     for (part, output) in output.chunks_mut(PART).enumerate() {
+        let minuends = &mut minuends[BEFORE - 1..];
         minuends[0] = minuends[PART];
         let len = output.len();
         for (i, minuend) in minuends[1..=len].iter_mut().enumerate() {

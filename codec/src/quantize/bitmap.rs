@@ -13,6 +13,7 @@ use crate::memory::resize;
 use crate::simd::bytes::{self, Masks};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::vectorized;
+use crate::simd::widely_vectorized;
 
 /// Bits of a word.
 pub const WORD: usize = u64::BITS as usize;
@@ -86,7 +87,10 @@ impl Bitmap {
     /// Number of bits that are set.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.words.iter().map(|word| word.count_ones() as usize).sum()
+        widely_vectorized(
+            #[inline(always)]
+            || self.words.iter().map(|word| word.count_ones() as usize).sum(),
+        )
     }
 
     /// Indices of the bits that are set, ascending.

@@ -6,8 +6,10 @@
 //!                     → blocks of bit planes
 //! ```
 
+use pulp::bytemuck::cast_slice;
+
 use crate::config::{CodingPolicy, Config};
-use crate::entropy::alphabet::{ALPHABET, CodeLengths, FIRST_CLASS, FIRST_RUN, SEGMENT};
+use crate::entropy::alphabet::{ALPHABET, FIRST_CLASS, FIRST_RUN, SEGMENT};
 use crate::entropy::bitshuffle::{self, Bitshuffle};
 use crate::entropy::book_choice::{self, Choice};
 use crate::entropy::book_lengths;
@@ -18,7 +20,7 @@ use crate::entropy::lanes::{self, FEW_LANES, LANES, LaneCount, MAX_BLOCK};
 use crate::entropy::tokens::{TokenOffset, Tokens, tokenize};
 use crate::error::{Error, Result};
 use crate::layout::{Axes, Shape};
-use crate::memory::{HeapArray, extend, push, reserve};
+use crate::memory::{HeapArray, extend, lengthen, push, reserve};
 use crate::number::integer::Integer;
 use crate::number::patched16::{PLACEHOLDER, Patch};
 use crate::predict::lorenzo;
@@ -201,7 +203,7 @@ impl PlaneWorkspace {
             self.payload.extend(words.iter().map(|&word| u16::from_le_bytes(word)));
             push(&mut self.sizes, (words.len() as u32, 0))?;
         }
-        self.write(predictor, MIN_BLOCK_LOG, BIT_PLANES, LaneCount::All, None, stream)
+        self.write(predictor, None, MIN_BLOCK_LOG, LaneCount::All, self.payload.len(), stream)
     }
 
     /// Appends the plane of the tokens in [`PlaneWorkspace::tokens_mut`], which a predictor leaves.
@@ -222,39 +224,41 @@ impl PlaneWorkspace {
 
         let lanes = if code_bits + extra_bits <= FEW_LANES_BITS { LaneCount::Few } else { LaneCount::All };
         let codes = codebook::canonical_codes(&lengths);
-        self.payload.clear();
         self.sizes.clear();
-        // Each lane has at most two words beyond its bits, and each block at most one partial extra word.
+        // Each lane has at most two words beyond its bits, and each block at most one partial extra word. So the buffer does not grow block by block.
         let blocks = self.tokens.segment_ends.len();
-        reserve(&mut self.payload, ((code_bits + extra_bits) / 16) as usize + (3 * LANES + 1) * blocks)?;
-        let mut start = TokenOffset::default();
+        lengthen(&mut self.payload, ((code_bits + extra_bits) / 16) as usize + (3 * LANES + 1) * blocks)?;
+        let (mut start, mut payload_len) = (TokenOffset::default(), 0);
         for group in self.tokens.segment_ends.chunks(1 << block_segments_log) {
             let end = group[group.len() - 1];
             let words = self.encoder.encode(&self.tokens.symbols()[start.tokens..end.tokens], &codes, lanes)?;
-            extend(&mut self.payload, words)?;
-            let before = self.payload.len();
-            self.tokens.extra.copy_to(start.extra_bits, end.extra_bits, &mut self.payload)?;
-            push(&mut self.sizes, (words.len() as u32, (self.payload.len() - before) as u32))?;
+            let extra_words = payload_len + words.len();
+            lengthen(&mut self.payload, extra_words)?;
+            self.payload[payload_len..extra_words].copy_from_slice(words);
+            payload_len = self.tokens.extra.copy_to(start.extra_bits, end.extra_bits, &mut self.payload, extra_words)?;
+            push(&mut self.sizes, (words.len() as u32, (payload_len - extra_words) as u32))?;
             start = end;
         }
 
-        let (book, lengths) = match &choice {
-            Choice::Dictionary(book) => (*book, None),
-            Choice::Custom(lengths) => (CUSTOM_BOOK, Some(lengths)),
-        };
-        self.write(predictor, MIN_BLOCK_LOG + block_segments_log, book, lanes, lengths, stream)
+        self.write(predictor, Some(&choice), MIN_BLOCK_LOG + block_segments_log, lanes, payload_len, stream)
     }
 
-    /// Appends the plane of the blocks in `self.sizes` and `self.payload`.
+    /// Appends the plane of the blocks in `self.sizes`, whose words are the first `payload_len` ones of `self.payload`. `choice` is the book of the codes, or
+    /// `None` for bit planes.
     fn write(
         &self,
         predictor: Predictor,
+        choice: Option<&Choice>,
         block_log: u8,
-        book: u8,
         lanes: LaneCount,
-        lengths: Option<&CodeLengths>,
+        payload_len: usize,
         stream: &mut Vec<u8>,
     ) -> Result<()> {
+        let (book, lengths) = match choice {
+            None => (BIT_PLANES, None),
+            Some(Choice::Dictionary(book)) => (*book, None),
+            Some(Choice::Custom(lengths)) => (CUSTOM_BOOK, Some(lengths)),
+        };
         let width = |size: fn(&(u32, u32)) -> u32| 32 - self.sizes.iter().map(size).max().unwrap_or(0).leading_zeros();
         let (lane_width, extra_width) = (width(|size| size.0), width(|size| size.1));
         let word = u32::from(block_log - MIN_BLOCK_LOG)
@@ -267,12 +271,12 @@ impl PlaneWorkspace {
             book_lengths::write(lengths, stream)?;
         }
         write_index(&self.sizes, lane_width, extra_width, stream)?;
-        let start = stream.len();
-        let end = start + 2 * self.payload.len();
-        reserve(stream, end.next_multiple_of(4) - start)?;
-        stream.resize(end, 0);
-        for (bytes, word) in stream[start..].as_chunks_mut::<2>().0.iter_mut().zip(&self.payload) {
-            *bytes = word.to_le_bytes();
+        let words = &self.payload[..payload_len];
+        reserve(stream, (2 * payload_len).next_multiple_of(4))?;
+        if cfg!(target_endian = "little") {
+            stream.extend_from_slice(cast_slice(words));
+        } else {
+            stream.extend(words.iter().flat_map(|word| word.to_le_bytes()));
         }
         stream.resize(stream.len().next_multiple_of(4), 0);
         Ok(())

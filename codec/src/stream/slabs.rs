@@ -6,7 +6,7 @@
 use crate::entropy::alphabet::SEGMENT;
 use crate::error::Result;
 use crate::layout::{Axes, Layout, Shape};
-use crate::memory::lengthen;
+use crate::memory::lengthen_aligned;
 use crate::number::value::Value;
 use crate::predict::lorenzo;
 use crate::quantize::bitmap::WORD;
@@ -58,9 +58,8 @@ impl Slabs {
         let (row, elements) = (layout.shape.row(), layout.shape.elements() as usize);
         let (slab, reach) = (self.rows * row, lorenzo::reach(&layout.shape, axes));
         let room = elements.min(reach + (MIN_SLABS_PER_MOVE * slab).max(reach));
-        lengthen(&mut buffers.codes, room)?;
-        lengthen(&mut buffers.differences, slab + SEGMENT)?;
-        let (codes, differences) = (&mut buffers.codes[..room], &mut buffers.differences[..]);
+        let codes = lengthen_aligned(&mut buffers.codes, room)?;
+        let differences = lengthen_aligned(&mut buffers.differences, slab + SEGMENT)?;
         exceptions.clear(elements)?;
         tokens.begin(elements)?;
         let groups = Groups::<V>::new(quantizer);
@@ -102,9 +101,8 @@ mod tests {
 
     /// Tokens, extra words and counts of a plane.
     fn contents(tokens: &Tokens) -> impl PartialEq {
-        let mut extra = Vec::new();
         let ends: Vec<_> = tokens.segment_ends.iter().map(|end| (end.tokens, end.extra_bits)).collect();
-        tokens.extra.copy_to(0, ends[ends.len() - 1].1, &mut extra).unwrap();
+        let extra = tokens.extra.words(0, ends[ends.len() - 1].1).unwrap();
         (tokens.symbols().to_vec(), ends, extra, tokens.count().1.to_vec())
     }
 

@@ -1,7 +1,7 @@
 //! The extra bits of tokens as one string of bits (FORMAT.md §7): each number with its least significant bit first.
 
 use crate::error::Result;
-use crate::memory::resize;
+use crate::memory::{lengthen, resize};
 
 /// A string of bits. Its first bit is the least significant bit of the first word.
 #[derive(Debug, Default)]
@@ -13,25 +13,35 @@ pub struct BitString {
 }
 
 impl BitString {
-    /// Appends bits `from..to` to `words`, 16 bits a word. Bits of the last word behind bit `to - 1` are 0.
+    /// Writes bits `from..to` to `words` from index `at` on, 16 bits a word. Bits of the last word behind bit `to - 1` are 0. Returns the index behind the last
+    /// word. `words` is lengthened where it is too short; up to 3 words behind that index may be overwritten.
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn copy_to(&self, from: usize, to: usize, words: &mut Vec<u16>) -> Result<()> {
-        let Some(last) = to.checked_sub(from + 1) else { return Ok(()) };
-        let start = words.len();
+    pub fn copy_to(&self, from: usize, to: usize, words: &mut Vec<u16>, at: usize) -> Result<usize> {
+        let Some(last) = to.checked_sub(from + 1) else { return Ok(at) };
         let whole_words = last / 64 + 1;
-        resize(words, start + 4 * whole_words)?;
+        lengthen(words, at + 4 * whole_words)?;
         let shift = from % 64;
         let source = &self.words[from / 64..from / 64 + whole_words + 1];
-        for (four, source) in words[start..].as_chunks_mut::<4>().0.iter_mut().zip(source.windows(2)) {
+        for (four, source) in words[at..].as_chunks_mut::<4>().0.iter_mut().zip(source.windows(2)) {
             let whole = source[0] >> shift | source[1] << 1 << (63 - shift);
             *four = [whole as u16, (whole >> 16) as u16, (whole >> 32) as u16, (whole >> 48) as u16];
         }
-        words.truncate(start + last / 16 + 1);
-        let end = words.len() - 1;
-        words[end] &= 0xffff >> (15 - last % 16);
-        Ok(())
+        let end = at + last / 16 + 1;
+        words[end - 1] &= 0xffff >> (15 - last % 16);
+        Ok(end)
+    }
+
+    /// The words of bits `from..to`, as [`BitString::copy_to`] writes them.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn words(&self, from: usize, to: usize) -> Result<Vec<u16>> {
+        let mut words = Vec::new();
+        let end = self.copy_to(from, to, &mut words, 0)?;
+        words.truncate(end);
+        Ok(words)
     }
 }
 
@@ -113,9 +123,9 @@ mod tests {
         for from in (0..plain.len()).step_by(37) {
             for to in [from, from + 1, from + 15, from + 16, from + 17, from + 64, from + 65, plain.len()] {
                 let to = to.min(plain.len());
-                let mut words = vec![7];
-                string.copy_to(from, to, &mut words).unwrap();
-                assert_eq!(words[1..], words_of(&plain[from..to]), "{from}..{to}");
+                let mut words = vec![7; 40];
+                let end = string.copy_to(from, to, &mut words, 1).unwrap();
+                assert_eq!(words[1..end], words_of(&plain[from..to]), "{from}..{to}");
                 assert_eq!(words[0], 7);
             }
         }

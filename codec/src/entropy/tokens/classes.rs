@@ -47,17 +47,26 @@ pub(super) fn write<C: Integer>(v4: V4, segment: &[C], symbols: &mut [u8], bits:
     }
     // A copy, which the compiler can keep in registers.
     let mut writer = BitWriter { words: &mut *bits.words, ..*bits };
-    for (number, group) in segment.chunks(GROUP).enumerate() {
+    let (groups, rest) = segment.as_chunks::<GROUP>();
+    let mut targets = symbols.as_chunks_mut().0.iter_mut();
+    for (group, target) in groups.iter().zip(&mut targets) {
+        write_group(v4, &group.map(narrow), target, &mut writer);
+    }
+    if !rest.is_empty()
+        && let Some(target) = targets.next()
+    {
         let mut differences = [0; GROUP];
-        for (narrow, difference) in differences.iter_mut().zip(group) {
-            *narrow = difference.to_i64() as i32;
-        }
-        if let Some(symbols) = symbols[number * GROUP..].first_chunk_mut() {
-            write_group(v4, &differences, symbols, &mut writer);
-        }
+        differences.iter_mut().zip(rest).for_each(|(target, &difference)| *target = narrow(difference));
+        write_group(v4, &differences, target, &mut writer);
     }
     (bits.end, bits.buffer, bits.count) = (writer.end, writer.buffer, writer.count);
     true
+}
+
+/// A difference of at most [`MAX_MAGNITUDE`].
+#[inline(always)]
+fn narrow<C: Integer>(difference: C) -> i32 {
+    difference.to_i64() as i32
 }
 
 #[inline(always)]

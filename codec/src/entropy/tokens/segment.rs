@@ -35,6 +35,7 @@ const BYTE_TO_SYMBOL: u8 = DIRECT_ZERO - DIRECT_MAX as u8;
 
 /// Buffers of [`tokenize_segment`]. A segment's tokens do not depend on what earlier segments left in them.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Scratch {
     /// Each difference plus 15, or [`CLASS_BYTE`]. [`look_up_non_literals`] overwrites those of runs' first values and of classes.
     bytes: [u8; SEGMENT + SLACK],

@@ -18,9 +18,9 @@ impl Tokenizer {
         let count = tokenize_segment(ops, segment, &mut symbols, &mut self.extra, &mut self.scratch).unwrap();
         let mut at = 0;
         let tokens = symbols[..count].iter().map(|&symbol| {
-            let (begin, mut words) = (at, Vec::new());
+            let begin = at;
             at += usize::from(ALPHABET[usize::from(symbol)].extra_bits);
-            self.extra.copy_to(begin, at, &mut words).unwrap();
+            let words = self.extra.words(begin, at).unwrap();
             (usize::from(symbol), words.iter().rev().fold(0, |value, &word| value << 16 | u64::from(word)))
         });
         let tokens = tokens.collect();
