@@ -212,10 +212,12 @@ fn constants() -> String {
         ("FAST_ROUNDING", f64::from(rounding::ROUNDING_F32)),
         ("FAST_DOUBT_SHARE", f64::from(fast_f32::MAX_RELATIVE_ERROR)),
         ("FAST_POSITION_TOLERANCE", f64::from(fast_f32::POSITION_TOLERANCE)),
+        ("FAST_POSITION_TOLERANCE_PER_STEP", f64::from(fast_f32::POSITION_TOLERANCE_PER_STEP)),
         ("FAST_OUT_OF_REACH", f64::from(fast_f32::MIN_STEPS_OUT_OF_REACH)),
         ("FAST_STEPS_IN_REACH", f64::from(fast_f32::MAX_STEPS_IN_REACH)),
         ("FAST_MAX_DISTANCE", f64::from(fast_f32::MAX_DISTANCE)),
         ("FAST_TIE_MARGIN", f64::from(fast_f32::TIE_MARGIN)),
+        ("FAST_TIE_MARGIN_PER_STEP", f64::from(fast_f32::TIE_MARGIN_PER_STEP)),
         ("SPACINGS_PER_STEP", positions::SPACINGS_PER_STEP),
     ];
     let reals = reals.into_iter().map(|(name, value)| (name.to_owned(), value));

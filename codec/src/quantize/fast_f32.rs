@@ -22,18 +22,23 @@ use crate::simd::ROW_GROUP;
 pub const SMALLEST_STEP: f64 = 1e-28;
 /// Bound of the relative errors of product and restored value together: up to 2^-23 of the product, and up to 2^-24 of the restored value's rounding.
 pub const MAX_RELATIVE_ERROR: f32 = 1.0 / 4_194_304.0; // 2^-22
-/// A value whose computed distance from a position is less than this, in spacings, may be on the position. Up to 513 steps, product and restored value together
-/// are off by less than 0.0008 spacings.
-pub const POSITION_TOLERANCE: f32 = 1e-3;
+/// A value whose computed distance from a position is less than this, in spacings, may be on the position: for each step of the value, and
+/// [`POSITION_TOLERANCE`] besides. Product and restored value together are off by up to `1.44e-6 x` spacings.
+pub const POSITION_TOLERANCE_PER_STEP: f32 = 2e-6;
+/// See [`POSITION_TOLERANCE_PER_STEP`]. Rounding the distance from a whole number of steps to spacings adds up to `4.8e-7` spacings to the error. More than 0, so
+/// that 0 may be on position 0.
+pub const POSITION_TOLERANCE: f32 = 1e-6;
 /// Magnitude, in steps, from which on a value is certain to be out of the fine grid's reach.
 pub const MIN_STEPS_OUT_OF_REACH: f32 = 513.0;
 /// Magnitude, in steps, up to which a value and every position within a step of it are certain to be in the fine grid's reach.
 pub const MAX_STEPS_IN_REACH: f32 = 509.0;
-/// Distance from the prediction, in steps, above which no residual is accepted. For distances up to it and values up to [`MAX_STEPS_IN_REACH`], these errors
-/// are together less than [`TIE_MARGIN`]: 2^-14 steps of the value's product, 2^-13 and 2^-14 of the two differences, 2^-15 of the restored value.
+/// Distance from the prediction, in steps, above which no residual is accepted.
 pub const MAX_DISTANCE: f32 = 2048.0;
-/// Distance from a tie, in steps, below which a residual is not certain.
-pub const TIE_MARGIN: f32 = 5e-4;
+/// A residual is not certain if its distance from a tie, in steps, is less than this: for each step of the value and of its distance from the prediction, and
+/// [`TIE_MARGIN`] besides. For `x` and `d` steps, product and restored value together are off by up to `1.8e-7 x`, the two differences by `1.2e-7 (d + 1)`.
+pub const TIE_MARGIN_PER_STEP: f32 = 2.5e-7;
+/// See [`TIE_MARGIN_PER_STEP`].
+pub const TIE_MARGIN: f32 = 1e-6;
 
 /// The inverse step of a grid, in binary32.
 #[derive(Debug, Clone, Copy)]
@@ -189,9 +194,12 @@ impl FastF32 {
         let residual = code_of(sum);
         let uncertain = above(scaled.abs(), MAX_STEPS_IN_REACH)
             | above(distance.abs(), MAX_DISTANCE)
-            | above((distance - (sum - ROUNDING_F32)).abs(), 0.5 - TIE_MARGIN);
+            | above(
+                (distance - (sum - ROUNDING_F32)).abs() + (scaled.abs() + distance.abs()) * TIE_MARGIN_PER_STEP,
+                0.5 - TIE_MARGIN,
+            );
         let position = prediction.wrapping_add(residual.wrapping_mul(POSITIONS_PER_STEP));
-        (residual, position, uncertain, may_be_on_position(miss))
+        (residual, position, uncertain, may_be_on_position(scaled, miss))
     }
 }
 
@@ -217,16 +225,18 @@ fn above(number: f32, limit: f32) -> u32 {
 /// steps.
 #[inline(always)]
 fn may_be_between_steps(scaled: f32, miss: f32) -> u32 {
-    may_be_on_position(miss) & above(miss.abs() * SPACINGS_PER_STEP as f32, 0.5) & above(MIN_STEPS_OUT_OF_REACH, scaled.abs())
+    may_be_on_position(scaled, miss)
+        & above(miss.abs() * SPACINGS_PER_STEP as f32, 0.5)
+        & above(MIN_STEPS_OUT_OF_REACH, scaled.abs())
 }
 
-/// Bit 31 is 1 where a value may be on a position of the fine grid, provided that it is in reach, which is not tested here. `miss` is its distance from the
-/// nearest whole number of steps.
+/// Bit 31 is 1 where a value of `scaled` steps may be on a position of the fine grid, provided that it is in reach, which is not tested here. `miss` is its
+/// distance from the nearest whole number of steps.
 #[inline(always)]
-fn may_be_on_position(miss: f32) -> u32 {
+fn may_be_on_position(scaled: f32, miss: f32) -> u32 {
     let rest = miss * SPACINGS_PER_STEP as f32;
     let off = (rest - (rest + ROUNDING_F32 - ROUNDING_F32)).abs();
-    above(POSITION_TOLERANCE, off)
+    above(scaled.abs() * POSITION_TOLERANCE_PER_STEP + POSITION_TOLERANCE, off)
 }
 
 #[cfg(test)]

@@ -14,6 +14,11 @@ struct FastF32 {
     inverse_step = is_usable ? float(1.0 / step) : __uint_as_float(0x7fffffff);
   }
 
+  /// The distance from a position, in spacings, below which a value of `scaled` steps may be on the position.
+  static __device__ __forceinline__ float position_tolerance(float scaled) {
+    return fabsf(scaled) * float(FAST_POSITION_TOLERANCE_PER_STEP) + float(FAST_POSITION_TOLERANCE);
+  }
+
   /// True if the code is certain and keeps the bound.
   __device__ __forceinline__ bool quantize(float value, i32& code) const {
     constexpr float ROUND = float(FAST_ROUNDING);
@@ -21,7 +26,7 @@ struct FastF32 {
     const float miss = scaled - (sum - ROUND), rest = miss * float(SPACINGS_PER_STEP);
     const float off = fabsf(rest - ((rest + ROUND) - ROUND));
     code = i32(__float_as_uint(sum) - __float_as_uint(ROUND));
-    const bool may_be_on_position = off < float(FAST_POSITION_TOLERANCE) && fabsf(rest) > 0.5f && fabsf(scaled) < float(FAST_OUT_OF_REACH);
+    const bool may_be_on_position = off < position_tolerance(scaled) && fabsf(rest) > 0.5f && fabsf(scaled) < float(FAST_OUT_OF_REACH);
     return fabsf(miss) + fabsf(scaled) * float(FAST_DOUBT_SHARE) < 0.5f && !may_be_on_position;
   }
 
@@ -35,12 +40,12 @@ struct FastF32 {
     const float distance = scaled - float(predicted) - float(predicted_rest) * float(FINE_SPACING), sum = distance + ROUND;
     const i32 found = code_of(sum), led_to = i32(u32(prediction) + u32(found) * POSITIONS_PER_STEP);
     const bool is_certain = fabsf(scaled) <= float(FAST_STEPS_IN_REACH) && fabsf(distance) <= float(FAST_MAX_DISTANCE) &&
-                            fabsf(distance - (sum - ROUND)) <= 0.5f - float(FAST_TIE_MARGIN);
+                            fabsf(distance - (sum - ROUND)) + (fabsf(scaled) + fabsf(distance)) * float(FAST_TIE_MARGIN_PER_STEP) <= 0.5f - float(FAST_TIE_MARGIN);
     // A value that may be on a position stays there.
     const float rest = (scaled - (steps - ROUND)) * float(SPACINGS_PER_STEP), rest_sum = rest + ROUND;
     const i32 nearest = code_of(steps) * i32(POSITIONS_PER_STEP) + code_of(rest_sum);
     // Only 0 is on position 0; other values are not, however close to 0 they are.
-    const bool may_be_on_another = fabsf(rest - (rest_sum - ROUND)) < float(FAST_POSITION_TOLERANCE) && nearest != led_to && (nearest != 0 || value == 0.0f);
+    const bool may_be_on_another = fabsf(rest - (rest_sum - ROUND)) < position_tolerance(scaled) && nearest != led_to && (nearest != 0 || value == 0.0f);
     if (!is_certain || may_be_on_another) return false;
     residual = found;
     position = led_to;
