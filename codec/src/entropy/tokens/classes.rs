@@ -1,8 +1,8 @@
 //! Tokens of segments without runs in which many differences have a class, with AVX-512: symbols and extra bits by arithmetic, without a table.
 //!
 //! In binary32, a magnitude's exponent is its octave, and the highest bit of its fraction says in which half of the octave it is. So the bits of the number
-//! from the exponent down to that bit count half octaves. The extra bits of eight neighbours are put behind each other in three rounds, in vectors, and go to
-//! the writer in one push.
+//! from the exponent down to that bit count half octaves. The extra bits of eight or sixteen neighbours are put behind each other in rounds, in vectors, and
+//! go to the writer in one push.
 
 use std::arch::x86_64::__m512i;
 
@@ -83,12 +83,21 @@ fn write_group(v4: V4, differences: &[i32; GROUP], symbols: &mut [u8; GROUP], wr
         fours(v4, pairs(v4, &extras[2], &counts[2]), pairs(v4, &extras[3], &counts[3])),
     );
     let eights = eights(v4, first, second);
-    if v4.avx512f._mm512_cmpgt_epu64_mask(eights.counts, cast([u64::from(u64::BITS); 8])) == 0 {
+    let sixteens = sixteens(v4, eights);
+    if are_whole(v4, sixteens) {
+        push(sixteens, [0, 1, 2, 3], writer);
+    } else if are_whole(v4, eights) {
         push(eights, [0, 1, 2, 3, 4, 5, 6, 7], writer);
     } else {
         push(first, [0, 2, 4, 6, 1, 3, 5, 7], writer);
         push(second, [0, 2, 4, 6, 1, 3, 5, 7], writer);
     }
+}
+
+/// Whether no string lacks bits.
+#[inline(always)]
+fn are_whole(v4: V4, strings: Strings) -> bool {
+    v4.avx512f._mm512_cmpgt_epu64_mask(strings.counts, cast([u64::from(u64::BITS); 8])) == 0
 }
 
 /// The symbol of a difference, its extra bits and their number.
@@ -157,6 +166,12 @@ fn eights(v4: V4, fours: Strings, others: Strings) -> Strings {
     join(v4, pick(v4, fours, others, [0, 4, 1, 5, 8, 12, 9, 13]), pick(v4, fours, others, [2, 6, 3, 7, 10, 14, 11, 15]))
 }
 
+/// Joins each two neighbours of 8 eights, which are in the order of the differences. There are four, twice.
+#[inline(always)]
+fn sixteens(v4: V4, eights: Strings) -> Strings {
+    join(v4, pick(v4, eights, eights, [0, 2, 4, 6, 0, 2, 4, 6]), pick(v4, eights, eights, [1, 3, 5, 7, 1, 3, 5, 7]))
+}
+
 /// Eight of sixteen strings.
 #[inline(always)]
 fn pick(v4: V4, strings: Strings, others: Strings, order: [u64; 8]) -> Strings {
@@ -169,7 +184,7 @@ fn pick(v4: V4, strings: Strings, others: Strings, order: [u64; 8]) -> Strings {
 
 /// Appends strings of 64 bits in an order.
 #[inline(always)]
-fn push(strings: Strings, order: [usize; 8], writer: &mut BitWriter<'_>) {
+fn push<const COUNT: usize>(strings: Strings, order: [usize; COUNT], writer: &mut BitWriter<'_>) {
     let (bits, counts): ([u64; 8], [u64; 8]) = (cast(strings.bits), cast(strings.counts));
     for at in order {
         writer.push(bits[at], counts[at] as u32);
