@@ -11,6 +11,7 @@
 pub(crate) mod plain;
 
 use std::ops::Range;
+use std::slice;
 
 #[cfg(target_arch = "x86_64")]
 use crate::fast_paths::{Path, is_open};
@@ -127,14 +128,27 @@ pub(crate) fn predict_rows<C: Integer>(
                         &codes[values.start - distance..values.end - distance]
                     };
                     match (neighbours.count, axes.contains(0)) {
-                        (0, true) => difference(output, row, &mut minuends, |i| current[i]),
+                        (0, true) => {
+                            difference(output, row, &mut minuends, |part, minuends| minuends.copy_from_slice(&current[part]))
+                        }
                         (1, true) => {
                             let a = back(0);
-                            difference(output, row, &mut minuends, |i| current[i].sub(a[i]));
+                            difference(output, row, &mut minuends, |part, minuends| {
+                                for ((minuend, &current), &a) in minuends.iter_mut().zip(&current[part.clone()]).zip(&a[part]) {
+                                    *minuend = current.sub(a);
+                                }
+                            });
                         }
                         (3, true) => {
                             let (a, b, ab) = (back(0), back(1), back(2));
-                            difference(output, row, &mut minuends, |i| current[i].sub(a[i]).sub(b[i].sub(ab[i])));
+                            difference(output, row, &mut minuends, |part, minuends| {
+                                let (a, b, ab) = (&a[part.clone()], &b[part.clone()], &ab[part.clone()]);
+                                for ((((minuend, &current), &a), &b), &ab) in
+                                    minuends.iter_mut().zip(&current[part]).zip(a).zip(b).zip(ab)
+                                {
+                                    *minuend = current.sub(a).sub(b.sub(ab));
+                                }
+                            });
                         }
                         (1, false) => {
                             for ((output, &current), &other) in output.iter_mut().zip(current).zip(back(0)) {
@@ -250,24 +264,26 @@ const BEFORE: usize = 64;
 #[repr(align(64))]
 struct Minuends<C>([C; BEFORE + PART]);
 
-/// Writes differences along rows of length `row`. `value` gives the minuend at each index.
+/// Writes differences along rows of length `row`. `fill` writes the minuends of a range of indices.
 #[inline(always)]
-fn difference<C: Integer>(output: &mut [C], row: usize, Minuends(minuends): &mut Minuends<C>, value: impl Fn(usize) -> C) {
+fn difference<C: Integer>(
+    output: &mut [C],
+    row: usize,
+    Minuends(minuends): &mut Minuends<C>,
+    fill: impl Fn(Range<usize>, &mut [C]),
+) {
     // All minuends of a part come first. So each is computed once, from values that are aligned where rows are.
     for (part, output) in output.chunks_mut(PART).enumerate() {
-        let minuends = &mut minuends[BEFORE - 1..];
-        minuends[0] = minuends[PART];
-        let len = output.len();
-        for (i, minuend) in minuends[1..=len].iter_mut().enumerate() {
-            *minuend = value(part * PART + i);
-        }
+        let (first, minuends) = (part * PART, &mut minuends[BEFORE - 1..][..output.len() + 1]);
+        fill(first..first + output.len(), &mut minuends[1..]);
         // One loop over all rows, which may be short; the first value of each is corrected afterwards.
-        for ((difference, &minuend), &before) in output.iter_mut().zip(&minuends[1..=len]).zip(&minuends[..len]) {
+        for ((difference, &minuend), &before) in output.iter_mut().zip(&minuends[1..]).zip(&*minuends) {
             *difference = minuend.sub(before);
         }
+        minuends[0] = minuends[output.len()];
     }
     for first in (0..output.len()).step_by(row) {
-        output[first] = value(first);
+        fill(first..first + 1, slice::from_mut(&mut output[first]));
     }
 }
 
