@@ -40,7 +40,7 @@ use crate::number::value::Value;
 use crate::predict::predictor::InterpolationKind;
 use crate::quantize::bitmap::Bitmap;
 use crate::quantize::fine_grid::{FineGrid, MAX_VALUES_PER_CALL};
-use crate::simd::{outlined, vectorized};
+use crate::simd::{outlined, vectorized, widely_vectorized};
 
 /// Values that are quantized at once.
 const PART_LEN: usize = MAX_VALUES_PER_CALL;
@@ -139,7 +139,10 @@ impl Interpolation {
                         &mut self.predictions,
                         #[inline(always)]
                         |class_rows, predictions, positions| {
-                            encoder.encode(&source, class_rows, predictions, residuals, positions)
+                            widely_vectorized(
+                                #[inline(always)]
+                                || encoder.encode(&source, class_rows, predictions, residuals, positions),
+                            )
                         },
                         #[inline(always)]
                         |first, evens, odds| {

@@ -40,6 +40,9 @@ pub const TIE_MARGIN_PER_STEP: f32 = 2.5e-7;
 /// See [`TIE_MARGIN_PER_STEP`].
 pub const TIE_MARGIN: f32 = 1e-6;
 
+/// Values of a group in slices whose length is a multiple of it: those of a register of AVX-512.
+const WIDE_GROUP: usize = 16;
+
 /// The inverse step of a grid, in binary32.
 #[derive(Debug, Clone, Copy)]
 pub struct FastF32 {
@@ -105,7 +108,13 @@ impl FastF32 {
 
     #[inline(always)]
     fn residuals_of_f32(self, values: &[f32], predictions: &[i32], residuals: &mut [i32], positions: &mut [i32]) -> bool {
-        let mut mark = self.residuals_of_groups(
+        if values.len().is_multiple_of(WIDE_GROUP) {
+            let (residuals, positions) = (residuals.as_chunks_mut().0, positions.as_chunks_mut().0);
+            return self.residuals_of_groups::<WIDE_GROUP>(values.as_chunks().0, predictions.as_chunks().0, residuals, positions)
+                >> 31
+                == 0;
+        }
+        let mut mark = self.residuals_of_groups::<ROW_GROUP>(
             values.as_chunks().0,
             predictions.as_chunks().0,
             residuals.as_chunks_mut().0,
@@ -115,7 +124,7 @@ impl FastF32 {
             return mark >> 31 == 0;
         }
         if let (Some(values), Some(predictions), Some(residuals), Some(positions)) =
-            (values.last_chunk(), predictions.last_chunk(), residuals.last_chunk_mut(), positions.last_chunk_mut())
+            (values.last_chunk::<ROW_GROUP>(), predictions.last_chunk(), residuals.last_chunk_mut(), positions.last_chunk_mut())
         {
             // The last group ends with the last value and overlaps the group before it.
             let (residuals, positions) = (slice::from_mut(residuals), slice::from_mut(positions));
@@ -132,17 +141,17 @@ impl FastF32 {
 
     /// Residuals and positions of whole groups, and one mark for all of their values.
     #[inline(always)]
-    fn residuals_of_groups(
+    fn residuals_of_groups<const GROUP: usize>(
         self,
-        values: &[[f32; ROW_GROUP]],
-        predictions: &[[i32; ROW_GROUP]],
-        residuals: &mut [[i32; ROW_GROUP]],
-        positions: &mut [[i32; ROW_GROUP]],
+        values: &[[f32; GROUP]],
+        predictions: &[[i32; GROUP]],
+        residuals: &mut [[i32; GROUP]],
+        positions: &mut [[i32; GROUP]],
     ) -> u32 {
-        let mut marks = [0; ROW_GROUP];
+        let mut marks = [0; GROUP];
         let targets = residuals.iter_mut().zip(positions);
         for ((values, predictions), (residuals, positions)) in values.iter().zip(predictions).zip(targets) {
-            let found: [(i32, i32, u32); ROW_GROUP] = std::array::from_fn(|i| self.residual(values[i], predictions[i]));
+            let found: [(i32, i32, u32); GROUP] = std::array::from_fn(|i| self.residual(values[i], predictions[i]));
             *residuals = found.map(|(residual, ..)| residual);
             *positions = found.map(|(_, position, _)| position);
             marks = std::array::from_fn(|i| marks[i] | found[i].2);

@@ -123,10 +123,36 @@ impl<'a, V: Value> RowEncoder<'a, V> {
             return false;
         }
         self.slow_rows.clear();
+        // With constants, a row's values stay in registers from the chunk to the fast path.
+        let stride = class_rows.stride;
+        match (rows.from_second, rows.order) {
+            (false, ByteOrder::Little) => {
+                let rows = SourceRows { from_second: false, order: ByteOrder::Little, ..*rows };
+                self.encode_common_rows(&rows, stride, predictions, residuals, positions);
+            }
+            (true, ByteOrder::Little) => {
+                let rows = SourceRows { from_second: true, order: ByteOrder::Little, ..*rows };
+                self.encode_common_rows(&rows, stride, predictions, residuals, positions);
+            }
+            (_, ByteOrder::Big) => self.encode_common_rows(rows, stride, predictions, residuals, positions),
+        }
+        true
+    }
+
+    /// [`RowEncoder::encode_fast`] for rows of the commonest length. Predictions and positions have `stride` slots from a row to the next.
+    #[inline(always)]
+    fn encode_common_rows(
+        &mut self,
+        rows: &SourceRows<'_>,
+        stride: usize,
+        predictions: &[i32],
+        residuals: &mut [i32],
+        positions: &mut [i32],
+    ) {
         for (row, residuals) in residuals.as_chunks_mut::<COMMON_ROW>().0.iter_mut().enumerate() {
             // A loop over a constant number of values is unrolled.
             let bytes = &rows.bytes[row * rows.distance..][..2 * COMMON_ROW * V::SIZE];
-            let at = row * class_rows.stride..row * class_rows.stride + COMMON_ROW;
+            let at = row * stride..row * stride + COMMON_ROW;
             let mut values = [V::default(); COMMON_ROW];
             V::read_alternate(bytes, rows.from_second, rows.order, &mut values);
             if !self.fine.encode_fast(
@@ -138,7 +164,6 @@ impl<'a, V: Value> RowEncoder<'a, V> {
                 self.slow_rows.push(row);
             }
         }
-        true
     }
 
     /// Encodes a part that reaches over rows' ends: `residuals.len()` values from the `first` one of the rows on.
