@@ -70,14 +70,18 @@ impl Part {
         &self.file
     }
 
-    /// Flushes the file to disk, then renames it to `path`. An existing file is replaced only if `force` is true.
+    /// Flushes the file to disk, then renames it to `path`. An existing file is replaced only if `force` is true. The new file has its permissions then.
     ///
     /// # Errors
     /// With the path.
     pub(crate) fn keep(self, path: &Path, force: bool) -> Result<(), String> {
         let refused = |error: Error| format!("{}: {error}", Name::from(path));
         // Opened anew: HDF5 has written through a descriptor of its own.
-        File::open(&self.file).and_then(|written| written.sync_all()).map_err(refused)?;
+        let written = File::open(&self.file).map_err(refused)?;
+        if let Some(replaced) = fs::metadata(path).ok().filter(|_| force) {
+            written.set_permissions(replaced.permissions()).map_err(refused)?;
+        }
+        written.sync_all().map_err(refused)?;
         let file = TempPath::try_from_path(&self.file).map_err(refused)?;
         let kept = if force { file.persist(path) } else { file.persist_noclobber(path) };
         let kept = match kept {
@@ -141,9 +145,15 @@ fn is_part(folder: &OsStr, name: &OsStr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
     use std::time::SystemTime;
 
     use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).expect("a file").permissions().mode() & 0o777
+    }
 
     fn entries(folder: &Path) -> Vec<String> {
         let mut names: Vec<String> = fs::read_dir(folder)
@@ -166,6 +176,12 @@ mod tests {
             part.keep(&path, force).expect("kept");
             assert_eq!(fs::read_to_string(&path).expect("out"), contents);
         }
+        assert_ne!(mode(&path), 0o604, "a new file's permissions are those that the umask leaves");
+        fs::set_permissions(&path, Permissions::from_mode(0o604)).expect("changed");
+        let part = begin(&path).expect("begun");
+        fs::write(part.path(), "two").expect("written");
+        part.keep(&path, true).expect("kept");
+        assert_eq!(mode(&path), 0o604, "a file that replaces another has its permissions");
         let part = begin(&path).expect("begun");
         fs::write(part.path(), "three").expect("written");
         assert!(part.keep(&path, false).expect_err("it is there").contains("exists"));
