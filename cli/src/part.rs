@@ -9,10 +9,10 @@
 //! file of that name is begun. HDF5 locks the file itself by the same means, so the lock must be another file.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{Error, ErrorKind};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -70,7 +70,8 @@ impl Part {
         &self.file
     }
 
-    /// Flushes the file to disk, then renames it to `path`. An existing file is replaced only if `force` is true. The new file has its permissions then.
+    /// Flushes the file to disk, then renames it to `path`. An existing file is replaced only if `force` is true. The new file then takes the permissions of the
+    /// one that it replaces, but none for a group that is another one.
     ///
     /// # Errors
     /// With the path.
@@ -78,8 +79,14 @@ impl Part {
         let refused = |error: Error| format!("{}: {error}", Name::from(path));
         // Opened anew: HDF5 has written through a descriptor of its own.
         let written = File::open(&self.file).map_err(refused)?;
-        if let Some(replaced) = fs::metadata(path).ok().filter(|_| force) {
-            written.set_permissions(replaced.permissions()).map_err(refused)?;
+        match fs::metadata(path) {
+            Ok(replaced) if force => {
+                let is_same_group = written.metadata().is_ok_and(|written| written.gid() == replaced.gid());
+                let mode = replaced.mode() & if is_same_group { 0o777 } else { 0o707 };
+                written.set_permissions(Permissions::from_mode(mode)).map_err(refused)?;
+            }
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(refused(error)),
+            _ => {}
         }
         written.sync_all().map_err(refused)?;
         let file = TempPath::try_from_path(&self.file).map_err(refused)?;
@@ -145,8 +152,6 @@ fn is_part(folder: &OsStr, name: &OsStr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::Permissions;
-    use std::os::unix::fs::PermissionsExt as _;
     use std::time::SystemTime;
 
     use super::*;
@@ -176,7 +181,10 @@ mod tests {
             part.keep(&path, force).expect("kept");
             assert_eq!(fs::read_to_string(&path).expect("out"), contents);
         }
-        assert_ne!(mode(&path), 0o604, "a new file's permissions are those that the umask leaves");
+        let fresh = folder.path().join("fresh");
+        fs::write(&fresh, "").expect("written");
+        assert_eq!(mode(&path), mode(&fresh), "a new file has the permissions that the umask leaves");
+        fs::remove_file(fresh).expect("removed");
         fs::set_permissions(&path, Permissions::from_mode(0o604)).expect("changed");
         let part = begin(&path).expect("begun");
         fs::write(part.path(), "two").expect("written");

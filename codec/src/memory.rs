@@ -28,16 +28,17 @@ pub fn lengthen<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> Result<()
     if buffer.len() < len { resize(buffer, len) } else { Ok(()) }
 }
 
-/// Bytes of a cache line. A vector of 64 bytes that lies in two lines takes two accesses.
+/// Bytes of a cache line. A load or store of 64 bytes that lies in two lines takes two accesses.
 const LINE: usize = 64;
 
-/// Makes a vector long enough, as [`lengthen`], for `len` elements from the start of a cache line on, and returns these.
+/// Returns `len` elements of a vector that begin with a cache line, and makes the vector long enough. They may have values from an earlier use. A vector whose
+/// elements no line begins with is served as well, without that.
 ///
 /// # Errors
 /// `OutOfMemory`.
 pub fn lengthen_aligned<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> Result<&mut [T]> {
     lengthen(buffer, len + LINE / size_of::<T>())?;
-    let before = buffer.as_ptr().align_offset(LINE);
+    let before = buffer.as_ptr().align_offset(LINE).min(LINE / size_of::<T>());
     Ok(&mut buffer[before..before + len])
 }
 
@@ -171,6 +172,21 @@ mod tests {
         assert_eq!((resize(&mut buffer, 1 << 60), lengthen(&mut buffer, 1 << 60)), (refused.clone(), refused));
         assert_eq!(reserve(&mut buffer, usize::MAX), Err(Error::OutOfMemory { bytes: u64::MAX }));
         assert_eq!(buffer, [1]);
+    }
+
+    #[test]
+    fn aligned_elements_begin_with_a_cache_line() {
+        fn check<T: Copy + Default>() {
+            let mut buffer: Vec<T> = Vec::new();
+            for len in [0, 1, 63, 64, 1000, 7] {
+                let elements = lengthen_aligned(&mut buffer, len).unwrap();
+                assert_eq!((elements.len(), elements.as_ptr().addr() % LINE), (len, 0));
+            }
+        }
+        check::<i8>();
+        check::<i16>();
+        check::<i32>();
+        check::<i64>();
     }
 
     #[test]

@@ -26,8 +26,8 @@ pub(crate) fn vectorized<R>(body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// [`vectorized`], but compiled for AVX-512 where the CPU has it: for loops over many counts, whose sums then stay in registers, and for those of quantization
-/// and differences. Not every loop gains: some of decompression take twice the time (docs/design-notes.md, "AVX-512").
+/// [`vectorized`], but compiled for AVX-512 where the CPU has it: for loops over many counts, whose sums then stay in registers, and for most loops of
+/// compression. Not every loop gains: some of decompression take twice the time (docs/design-notes.md, "AVX-512").
 #[inline(always)]
 pub(crate) fn widely_vectorized<R>(body: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(body)

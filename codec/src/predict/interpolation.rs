@@ -139,10 +139,8 @@ impl Interpolation {
                         &mut self.predictions,
                         #[inline(always)]
                         |class_rows, predictions, positions| {
-                            widely_vectorized(
-                                #[inline(always)]
-                                || encoder.encode(&source, class_rows, predictions, residuals, positions),
-                            )
+                            let mut encode = || encoder.encode(&source, class_rows, predictions, residuals, positions);
+                            if V::as_f32(&[]).is_some() { widely_vectorized(encode) } else { encode() }
                         },
                         #[inline(always)]
                         |first, evens, odds| {

@@ -257,7 +257,7 @@ fn rows_of_batch(len: usize) -> usize {
 
 /// Values of which [`difference`] has the minuends at a time.
 const PART: usize = 512;
-/// Elements in front of a part's minuends, of which the last one is used. They fill whole cache lines, whatever their size.
+/// Elements in front of a part's minuends. The last one is the minuend before the part. The others have the part begin with a cache line.
 const BEFORE: usize = 64;
 
 /// Scratch memory of [`difference`]. The minuends of a part begin with a cache line.

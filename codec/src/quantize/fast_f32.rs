@@ -22,11 +22,11 @@ use crate::simd::ROW_GROUP;
 pub const SMALLEST_STEP: f64 = 1e-28;
 /// Bound of the relative errors of product and restored value together: up to 2^-23 of the product, and up to 2^-24 of the restored value's rounding.
 pub const MAX_RELATIVE_ERROR: f32 = 1.0 / 4_194_304.0; // 2^-22
-/// A value whose computed distance from a position is less than this, in spacings, may be on the position: for each step of the value, and
-/// [`POSITION_TOLERANCE`] besides. Product and restored value together are off by up to `1.44e-6 x` spacings.
+/// A value of `x` steps may be on a position if its computed distance from it, in spacings, is less than `x` times this, plus [`POSITION_TOLERANCE`]. Product and
+/// restored value together are off by up to `1.44e-6 x` spacings.
 pub const POSITION_TOLERANCE_PER_STEP: f32 = 2e-6;
-/// See [`POSITION_TOLERANCE_PER_STEP`]. Rounding the distance from a whole number of steps to spacings adds up to `4.8e-7` spacings to the error. More than 0, so
-/// that 0 may be on position 0.
+/// See [`POSITION_TOLERANCE_PER_STEP`]. Converting the distance from the nearest whole number of steps to spacings adds up to `4.8e-7` spacings. Not 0, so that
+/// the value 0 may be on position 0.
 pub const POSITION_TOLERANCE: f32 = 1e-6;
 /// Magnitude, in steps, from which on a value is certain to be out of the fine grid's reach.
 pub const MIN_STEPS_OUT_OF_REACH: f32 = 513.0;
@@ -34,13 +34,13 @@ pub const MIN_STEPS_OUT_OF_REACH: f32 = 513.0;
 pub const MAX_STEPS_IN_REACH: f32 = 509.0;
 /// Distance from the prediction, in steps, above which no residual is accepted.
 pub const MAX_DISTANCE: f32 = 2048.0;
-/// A residual is not certain if its distance from a tie, in steps, is less than this: for each step of the value and of its distance from the prediction, and
-/// [`TIE_MARGIN`] besides. For `x` and `d` steps, product and restored value together are off by up to `1.8e-7 x`, the two differences by `1.2e-7 (d + 1)`.
+/// The residual of a value of `x` steps, `d` steps from its prediction, is not certain if its distance from a tie, in steps, is less than `x + d` times this, plus
+/// [`TIE_MARGIN`]. Product and restored value together are off by up to `1.8e-7 x + 3e-8` steps, the two differences by up to `1.2e-7 (d + 1)`.
 pub const TIE_MARGIN_PER_STEP: f32 = 2.5e-7;
 /// See [`TIE_MARGIN_PER_STEP`].
 pub const TIE_MARGIN: f32 = 1e-6;
 
-/// Values of a group in slices whose length is a multiple of it: those of a register of AVX-512.
+/// Values of a group in slices whose length is a multiple of it: those that an AVX-512 register holds.
 const WIDE_GROUP: usize = 16;
 
 /// The inverse step of a grid, in binary32.

@@ -153,8 +153,8 @@ impl<'a, V: Value> Groups<'a, V> {
         }
     }
 
-    /// Quantizes the values of a group, which may be fewer than [`VALUES_PER_GROUP`]: zeros follow them. Writes the codes, and returns
-    /// a bit for each value, the first one's lowest, that is 1 for an exception.
+    /// Quantizes a group. Where `bytes` has fewer values, zeros follow them. Writes the codes, of which those of exceptions have no meaning. Returns a bit for
+    /// each value, the first one's lowest, that is 1 for an exception; the zeros' bits have no meaning.
     #[inline(always)]
     fn quantize_group<const FILL: bool>(
         &self,
@@ -169,7 +169,7 @@ impl<'a, V: Value> Groups<'a, V> {
         // After a group with excluded values, the next one is searched for them before it is rounded.
         let has_beyond = had_excluded && self.excluded.has_beyond(&values);
         if has_fill || has_beyond || self.round(&values, codes) >> 63 == 1 {
-            // The bytes are read again there. An array whose address leaves this function would have to be stored for each group.
+            // It reads the bytes again. If it took a reference to `values`, the values of all groups would be stored in memory.
             self.quantize_marked(bytes, order, codes)
         } else {
             0

@@ -272,13 +272,14 @@ impl PlaneWorkspace {
         }
         write_index(&self.sizes, lane_width, extra_width, stream)?;
         let words = &self.payload[..payload_len];
-        reserve(stream, (2 * payload_len).next_multiple_of(4))?;
+        let end = stream.len() + 2 * payload_len;
+        reserve(stream, end.next_multiple_of(4) - stream.len())?;
         if cfg!(target_endian = "little") {
             stream.extend_from_slice(cast_slice(words));
         } else {
             stream.extend(words.iter().flat_map(|word| word.to_le_bytes()));
         }
-        stream.resize(stream.len().next_multiple_of(4), 0);
+        stream.resize(end.next_multiple_of(4), 0);
         Ok(())
     }
 

@@ -40,7 +40,8 @@ struct FastF32 {
     const float distance = scaled - float(predicted) - float(predicted_rest) * float(FINE_SPACING), sum = distance + ROUND;
     const i32 found = code_of(sum), led_to = i32(u32(prediction) + u32(found) * POSITIONS_PER_STEP);
     const bool is_certain = fabsf(scaled) <= float(FAST_STEPS_IN_REACH) && fabsf(distance) <= float(FAST_MAX_DISTANCE) &&
-                            fabsf(distance - (sum - ROUND)) + (fabsf(scaled) + fabsf(distance)) * float(FAST_TIE_MARGIN_PER_STEP) <= 0.5f - float(FAST_TIE_MARGIN);
+                            fabsf(distance - (sum - ROUND)) + (fabsf(scaled) + fabsf(distance)) * float(FAST_TIE_MARGIN_PER_STEP) <=
+                                0.5f - float(FAST_TIE_MARGIN);
     // A value that may be on a position stays there.
     const float rest = (scaled - (steps - ROUND)) * float(SPACINGS_PER_STEP), rest_sum = rest + ROUND;
     const i32 nearest = code_of(steps) * i32(POSITIONS_PER_STEP) + code_of(rest_sum);

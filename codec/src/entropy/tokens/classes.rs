@@ -1,8 +1,8 @@
 //! Tokens of segments without runs in which many differences have a class, with AVX-512: symbols and extra bits by arithmetic, without a table.
 //!
 //! In binary32, a magnitude's exponent is its octave, and the highest bit of its fraction says in which half of the octave it is. So the bits of the number
-//! from the exponent down to that bit count half octaves. The extra bits of eight or sixteen neighbours are put behind each other in rounds, in vectors, and
-//! go to the writer in one push.
+//! from the exponent down to that bit count half octaves. The extra bits of eight or sixteen neighbours are joined two by two, in vectors, and go to
+//! the writer in one push.
 
 use std::arch::x86_64::__m512i;
 
@@ -166,7 +166,7 @@ fn eights(v4: V4, fours: Strings, others: Strings) -> Strings {
     join(v4, pick(v4, fours, others, [0, 4, 1, 5, 8, 12, 9, 13]), pick(v4, fours, others, [2, 6, 3, 7, 10, 14, 11, 15]))
 }
 
-/// Joins each two neighbours of 8 eights, which are in the order of the differences. There are four, twice.
+/// Joins each two neighbours of 8 eights, which are in the order of the differences. The result has the four strings twice.
 #[inline(always)]
 fn sixteens(v4: V4, eights: Strings) -> Strings {
     join(v4, pick(v4, eights, eights, [0, 2, 4, 6, 0, 2, 4, 6]), pick(v4, eights, eights, [1, 3, 5, 7, 1, 3, 5, 7]))
@@ -182,7 +182,7 @@ fn pick(v4: V4, strings: Strings, others: Strings, order: [u64; 8]) -> Strings {
     }
 }
 
-/// Appends strings of 64 bits in an order.
+/// Appends strings of up to 64 bits in an order.
 #[inline(always)]
 fn push<const COUNT: usize>(strings: Strings, order: [usize; COUNT], writer: &mut BitWriter<'_>) {
     let (bits, counts): ([u64; 8], [u64; 8]) = (cast(strings.bits), cast(strings.counts));

@@ -123,23 +123,23 @@ impl<'a, V: Value> RowEncoder<'a, V> {
             return false;
         }
         self.slow_rows.clear();
-        // With constants, a row's values stay in registers from the chunk to the fast path.
-        let stride = class_rows.stride;
+        // With constants, values of binary32 stay in registers from the chunk to their fast path.
+        let (stride, is_f32) = (class_rows.stride, V::as_f32(&[]).is_some());
         match (rows.from_second, rows.order) {
-            (false, ByteOrder::Little) => {
+            (false, ByteOrder::Little) if is_f32 => {
                 let rows = SourceRows { from_second: false, order: ByteOrder::Little, ..*rows };
                 self.encode_common_rows(&rows, stride, predictions, residuals, positions);
             }
-            (true, ByteOrder::Little) => {
+            (true, ByteOrder::Little) if is_f32 => {
                 let rows = SourceRows { from_second: true, order: ByteOrder::Little, ..*rows };
                 self.encode_common_rows(&rows, stride, predictions, residuals, positions);
             }
-            (_, ByteOrder::Big) => self.encode_common_rows(rows, stride, predictions, residuals, positions),
+            _ => self.encode_common_rows(rows, stride, predictions, residuals, positions),
         }
         true
     }
 
-    /// [`RowEncoder::encode_fast`] for rows of the commonest length. Predictions and positions have `stride` slots from a row to the next.
+    /// [`RowEncoder::encode_fast`] for rows of the commonest length. Their predictions and positions begin `stride` elements apart.
     #[inline(always)]
     fn encode_common_rows(
         &mut self,
