@@ -139,8 +139,15 @@ impl Interpolation {
                         &mut self.predictions,
                         #[inline(always)]
                         |class_rows, predictions, positions| {
-                            let mut encode = || encoder.encode(&source, class_rows, predictions, residuals, positions);
-                            if V::as_f32(&[]).is_some() { widely_vectorized(encode) } else { encode() }
+                            // Only the rows of binary32 gain by it.
+                            if V::as_f32(&[]).is_some() {
+                                widely_vectorized(
+                                    #[inline(always)]
+                                    || encoder.encode(&source, class_rows, predictions, residuals, positions),
+                                );
+                            } else {
+                                encoder.encode(&source, class_rows, predictions, residuals, positions);
+                            }
                         },
                         #[inline(always)]
                         |first, evens, odds| {
