@@ -128,27 +128,44 @@ pub(crate) fn predict_rows<C: Integer>(
                         &codes[values.start - distance..values.end - distance]
                     };
                     match (neighbours.count, axes.contains(0)) {
-                        (0, true) => {
-                            difference(output, row, &mut minuends, |part, minuends| minuends.copy_from_slice(&current[part]))
-                        }
+                        (0, true) => difference(
+                            output,
+                            row,
+                            &mut minuends,
+                            #[inline(always)]
+                            |part, minuends| minuends.copy_from_slice(&current[part]),
+                        ),
                         (1, true) => {
                             let a = back(0);
-                            difference(output, row, &mut minuends, |part, minuends| {
-                                for ((minuend, &current), &a) in minuends.iter_mut().zip(&current[part.clone()]).zip(&a[part]) {
-                                    *minuend = current.sub(a);
-                                }
-                            });
+                            difference(
+                                output,
+                                row,
+                                &mut minuends,
+                                #[inline(always)]
+                                |part, minuends| {
+                                    for ((minuend, &current), &a) in minuends.iter_mut().zip(&current[part.clone()]).zip(&a[part])
+                                    {
+                                        *minuend = current.sub(a);
+                                    }
+                                },
+                            );
                         }
                         (3, true) => {
                             let (a, b, ab) = (back(0), back(1), back(2));
-                            difference(output, row, &mut minuends, |part, minuends| {
-                                let (a, b, ab) = (&a[part.clone()], &b[part.clone()], &ab[part.clone()]);
-                                for ((((minuend, &current), &a), &b), &ab) in
-                                    minuends.iter_mut().zip(&current[part]).zip(a).zip(b).zip(ab)
-                                {
-                                    *minuend = current.sub(a).sub(b.sub(ab));
-                                }
-                            });
+                            difference(
+                                output,
+                                row,
+                                &mut minuends,
+                                #[inline(always)]
+                                |part, minuends| {
+                                    let (a, b, ab) = (&a[part.clone()], &b[part.clone()], &ab[part.clone()]);
+                                    for ((((minuend, &current), &a), &b), &ab) in
+                                        minuends.iter_mut().zip(&current[part]).zip(a).zip(b).zip(ab)
+                                    {
+                                        *minuend = current.sub(a).sub(b.sub(ab));
+                                    }
+                                },
+                            );
                         }
                         (1, false) => {
                             for ((output, &current), &other) in output.iter_mut().zip(current).zip(back(0)) {
