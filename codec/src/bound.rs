@@ -1,9 +1,9 @@
 //! Settles bounds that depend on the chunk (FORMAT.md §11.2): a share of the chunk's range, or the bound that reaches a PSNR or a compression ratio.
 //!
 //! ```text
-//! rel ───> range of the values ──────────────┐
-//! psnr ──> bound by a model of the noise ────┤─> ladder of steps ─> compress ─> psnr: measure the noise, try again
-//! ratio ─> search by the length of a stream ─┘                               └> ratio: compare the length, try again
+//! far values are left out ─┬─> rel: range of the values ───────────────┐
+//!                          ├─> psnr: bound by a model of the noise ────┤─> ladder of steps ─> compress ─> psnr: measure the noise, try again
+//!                          └─> ratio: search by the length of a stream ┘                               └> ratio: compare the length, try again
 //! ```
 //!
 //! A settled bound is an absolute bound, a point-wise relative bound, or the exact bits: for each there is a [`crate::quantize::grid::Grid`]. A decoder needs
@@ -11,6 +11,8 @@
 
 /// Finds the grid on which a part of a chunk was rounded before.
 mod earlier;
+/// Finds values far away from all others, which do not count.
+mod far;
 /// The steps that settled bounds may have.
 mod ladder;
 /// Leaves out the zeros with which HDF5 fills partial chunks.
@@ -75,26 +77,29 @@ pub fn with_settled_bound<C: Compressor>(
     config: &Config,
     compressor: &mut C,
 ) -> std::result::Result<C::Output, C::Error> {
-    let settled = settled_bound(chunk, layout, config)?;
+    if let Some(config) = settled(chunk, layout, config)? {
+        return Settling { chunk, layout, config: &config, compressor }.compress(config.bound);
+    }
+    let config = &config.with_span(far::span_of(chunk, layout, config));
     let mut settling = Settling { chunk, layout, config, compressor };
-    match (settled, config.bound) {
-        (Some(bound), _) => settling.compress(bound),
-        (None, ErrorBound::Psnr(decibels)) => settling.with_psnr(decibels),
-        (None, ErrorBound::Ratio { ratio, ceiling }) => settling.with_ratio(ratio, ceiling),
-        (None, bound) => unreachable!("{bound:?} is settled without a stream"),
+    match config.bound {
+        ErrorBound::Psnr(decibels) => settling.with_psnr(decibels),
+        ErrorBound::Ratio { ratio, ceiling } => settling.with_ratio(ratio, ceiling),
+        bound => unreachable!("{bound:?} is settled without a stream"),
     }
 }
 
-/// The settled bound of a chunk; `None` if it can only be found by compressing the chunk. If the bound's stream is longer than the chunk, the caller compresses
-/// the chunk again with [`ErrorBound::Lossless`], as [`with_settled_bound`] does.
+/// The configuration with the settled bound of a chunk, and with the span of its values that are not far. `None` if the bound can only be found by compressing
+/// the chunk. If the bound's stream is longer than the chunk, the caller compresses the chunk again with [`ErrorBound::Lossless`], as [`with_settled_bound`]
+/// does.
 ///
 /// # Errors
 /// `OutOfMemory`, and `InvalidArgument` for a bound that values of the type cannot have.
-pub fn settled_bound(chunk: &[u8], layout: &Layout, config: &Config) -> Result<Option<ErrorBound>> {
+pub fn settled<'a>(chunk: &[u8], layout: &Layout, config: &Config<'a>) -> Result<Option<Config<'a>>> {
     check(layout, config)?;
     Ok(match config.bound {
-        bound @ (ErrorBound::Absolute(_) | ErrorBound::PointwiseRelative(_) | ErrorBound::Lossless) => Some(bound),
-        _ if layout.is_constant(chunk) => Some(ErrorBound::Lossless),
+        ErrorBound::Absolute(_) | ErrorBound::PointwiseRelative(_) | ErrorBound::Lossless => Some(*config),
+        _ if layout.is_constant(chunk) => Some(config.with_bound(ErrorBound::Lossless)),
         ErrorBound::Relative(share) => Some(relative(share, chunk, layout, config)?),
         ErrorBound::Psnr(_) | ErrorBound::Ratio { .. } => None,
     })
@@ -116,14 +121,15 @@ pub fn check(layout: &Layout, config: &Config) -> Result<()> {
 }
 
 /// Settles a share of the range.
-fn relative(share: f64, chunk: &[u8], layout: &Layout, config: &Config) -> Result<ErrorBound> {
+fn relative<'a>(share: f64, chunk: &[u8], layout: &Layout, config: &Config<'a>) -> Result<Config<'a>> {
     let (counted, layout) = without_padding(chunk, layout)?;
-    let range = Range::of(&counted, &layout, config);
-    Ok(if layout.scalar.is_float() {
-        Ladder::new(&counted, &layout, config, range).settle(share * range.width())?
+    let config = config.with_span(far::span_of(&counted, &layout, config));
+    let range = Range::of(&counted, &layout, &config);
+    Ok(config.with_bound(if layout.scalar.is_float() {
+        Ladder::new(&counted, &layout, &config, range).settle(share * range.width())?
     } else {
         settle_integer(range.integer_share(share))
-    })
+    }))
 }
 
 /// A chunk whose bound is being settled.

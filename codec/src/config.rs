@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::number::element::Element;
 use crate::number::integer::Integer as _;
 use crate::predict::predictor::InterpolationKind;
+use crate::quantize::fills::{Fills, Span};
 
 /// The largest error of a decoded value.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -106,6 +107,8 @@ pub struct Config<'a> {
     /// Bits of the dataset's fill value, in the low bits for types of fewer than 64. Values with these bits are restored exactly under every bound:
     /// readers find missing values by comparison with the fill value.
     pub fill_value: Option<u64>,
+    /// The values that are not far. Far values are restored exactly and count for no range, as the fill value. A bound that depends on the chunk finds its span.
+    pub span: Span,
 }
 
 impl ErrorBound {
@@ -157,6 +160,7 @@ impl Config<'_> {
             adapt: AdaptPolicy::None,
             predictor: PredictorPolicy::Auto,
             fill_value: None,
+            span: Span::ALL,
         })
     }
 
@@ -172,6 +176,18 @@ impl Config<'_> {
     #[must_use]
     pub fn with_bound(self, bound: ErrorBound) -> Self {
         Self { bound, ..self }
+    }
+
+    /// This configuration with another span.
+    #[must_use]
+    pub(crate) fn with_span(self, span: Span) -> Self {
+        Self { span, ..self }
+    }
+
+    /// The values of a chunk that stand for missing ones.
+    #[must_use]
+    pub fn fills<V: Element>(&self) -> Fills {
+        Fills::new(self.fill::<V>(), self.span)
     }
 
     /// The fill value as an element.

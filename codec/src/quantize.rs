@@ -5,6 +5,7 @@ pub mod decimal;
 pub mod exceptions;
 pub(crate) mod excluded;
 pub mod fast_f32;
+pub mod fills;
 pub mod fine_grid;
 pub mod gaps;
 pub mod grid;

@@ -11,6 +11,11 @@ __device__ __forceinline__ u32 plane_elements(const Job& job, u32 exceptions, u3
   return plane == CODES ? job.shape.elements : exceptions <= job.most_listed ? 0 : plane == MASK ? job.shape.elements : exceptions;
 }
 
+/// Whether a value is the fill value or far. `value` is the value of `bits`, rounded to f64.
+__device__ __forceinline__ bool is_fill(const Fills& fills, u64 bits, double value) {
+  return (fills.has_value && bits == fills.bits) || (fills.has_far && (value < fills.least || value > fills.greatest));
+}
+
 /// The values of this chunk.
 __device__ __forceinline__ const u8* chunk_values(const EncodeJob& job) {
   return job.inputs ? reinterpret_cast<const u8*>(job.inputs[blockIdx.y]) : job.input + blockIdx.y * job.input_stride;

@@ -1,7 +1,9 @@
 //! What the host tells the kernels of a chunk or a stream, before they see any of it.
 
+use quire_codec::stages;
 use quire_codec::stages::body::BodyHeader;
 use quire_codec::stages::exceptions::List;
+use quire_codec::stages::fills::Span;
 use quire_codec::stages::grid::Grid;
 use quire_codec::stages::header::{CHECKSUM_AT, HEADER_MAX_LEN};
 use quire_codec::stages::lattice::{self, highest_bit};
@@ -13,8 +15,8 @@ use quire_codec::{CodebookPolicy, Coding, Config, ErrorBound, Header, Layout, Sc
 
 use crate::error::{Error, Reason, Result, reason};
 use crate::job::{
-    DECIMAL, DatasetBooks, DecodeParameters, EXACT_FLOATS, EXACT_SIGNED, EXACT_UNSIGNED, EncodeParameters, HEADER_ROOM, LINEAR,
-    LOGARITHMIC, POLICY_AUTO, POLICY_CUSTOM, POLICY_DICTIONARY, SIGNED_STEPS, SYMBOLS, UNSIGNED_STEPS,
+    DECIMAL, DatasetBooks, DecodeParameters, EXACT_FLOATS, EXACT_SIGNED, EXACT_UNSIGNED, EncodeParameters, Fills, HEADER_ROOM,
+    LINEAR, LOGARITHMIC, POLICY_AUTO, POLICY_CUSTOM, POLICY_DICTIONARY, SIGNED_STEPS, SYMBOLS, UNSIGNED_STEPS,
 };
 use crate::plan::DecodeVariant;
 
@@ -72,10 +74,9 @@ fn of_grid(layout: &Layout, kind: u32, half_step: f64, fixed: &[u64]) -> EncodeP
         bound: half_step,
         step,
         inverse_step: 1.0 / step,
-        fill_bits: 0,
+        fills: Fills::default(),
         // Steps are positive, so that there is a highest bit.
         needed_bit: highest_bit(step).unwrap_or(0) + 1,
-        has_fill: 0,
         big_endian: u32::from(layout.byte_order == quire_codec::ByteOrder::Big),
         policy: POLICY_AUTO,
         header_len: header.encoded_len() as u32,
@@ -86,40 +87,50 @@ fn of_grid(layout: &Layout, kind: u32, half_step: f64, fixed: &[u64]) -> EncodeP
         fixed_len,
         books: 0,
         stored_header_len: stored.encoded_len() as u32,
-        reserved: 0,
         header: padded(&header),
         stored_header: padded(&stored),
     }
 }
 
+/// Fills, for the kernels.
+pub(crate) fn fills_of(fills: &stages::fills::Fills, layout: &Layout) -> Fills {
+    let (value, Span { least, greatest }) = (fills.value(), fills.span());
+    Fills {
+        bits: value.unwrap_or(0).cast_unsigned() & u64::MAX >> (64 - 8 * layout.scalar.size()),
+        least,
+        greatest,
+        has_value: u32::from(value.is_some()),
+        has_far: u32::from(fills.span() != Span::ALL),
+    }
+}
+
 /// Parameters of a chunk.
 pub(crate) fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, predictor: Predictor) -> EncodeParameters {
-    let fill_bits = |fill: Option<i64>| {
-        let mask = u64::MAX >> (64 - 8 * layout.scalar.size());
-        (fill.unwrap_or(0).cast_unsigned() & mask, u32::from(fill.is_some()))
-    };
     let kind = kind_of(grid.coding(), layout.scalar).unwrap_or(LINEAR);
     let of_grid = |half_step: f64, fixed: &[u64]| of_grid(layout, kind, half_step, fixed);
-    let (of_grid, (fill_bits, has_fill)) = match (grid, config.bound) {
+    let (of_grid, fills) = match (grid, config.bound) {
         // The kernels find the lattice themselves, and with it whether the fill value needs care.
         (Grid::Linear(_), ErrorBound::Absolute(bound)) => {
-            (of_grid(bound, &[bound.to_bits()]), fill_bits(config.fill_value.map(u64::cast_signed)))
+            let value = config.fill_value.map(u64::cast_signed);
+            (of_grid(bound, &[bound.to_bits()]), fills_of(&stages::fills::Fills::from_bits(value, config.span), layout))
         }
         (Grid::Linear(lattice), _) => {
             let half_step = lattice.half_step();
-            (EncodeParameters { bound: 0.0, ..of_grid(half_step, &[half_step.to_bits()]) }, fill_bits(lattice.fill()))
+            (EncodeParameters { bound: 0.0, ..of_grid(half_step, &[half_step.to_bits()]) }, fills_of(lattice.fills(), layout))
         }
-        (Grid::Exact, _) => (of_grid(1.0, &[]), fill_bits(None)),
-        (Grid::Steps(steps), _) => (of_grid(steps.bound() as f64 + 0.5, &[steps.bound()]), fill_bits(steps.fill())),
+        (Grid::Exact, _) => (of_grid(1.0, &[]), Fills::default()),
+        (Grid::Steps(steps), _) => (of_grid(steps.bound() as f64 + 0.5, &[steps.bound()]), fills_of(steps.fills(), layout)),
         (Grid::Logarithmic(grid), _) => {
             let of_grid = of_grid(grid.half_step(), &[grid.half_step().to_bits(), grid.offset().cast_unsigned()]);
-            (EncodeParameters { bound: grid.bound(), ..of_grid }, fill_bits(grid.fill()))
+            (
+                EncodeParameters { bound: grid.bound(), ..of_grid },
+                fills_of(&stages::fills::Fills::from_bits(grid.fill(), Span::ALL), layout),
+            )
         }
-        (Grid::Decimal(grid), _) => (of_grid(grid.step() / 2.0, &[grid.divisor()]), fill_bits(None)),
+        (Grid::Decimal(grid), _) => (of_grid(grid.step() / 2.0, &[grid.divisor()]), Fills::default()),
     };
     EncodeParameters {
-        fill_bits,
-        has_fill,
+        fills,
         policy: match config.codebook {
             CodebookPolicy::Auto => POLICY_AUTO,
             CodebookPolicy::Dictionary => POLICY_DICTIONARY,
@@ -153,10 +164,10 @@ pub(crate) fn has_nothing_to_inspect(chunk: &[u8], layout: &Layout, config: &Con
     let (order, step) = (layout.byte_order, 2.0 * bound);
     first_values.chunks_exact(size).any(|value| value != &first_values[..size])
         && match layout.scalar.of_values() {
-            Scalar::F32 => lattice::is_off::<f32>(first_values, order, step, config.fill()),
-            Scalar::F64 => lattice::is_off::<f64>(first_values, order, step, config.fill()),
-            Scalar::F16 => lattice::is_off::<Binary16>(first_values, order, step, config.fill()),
-            Scalar::BF16 => lattice::is_off::<BFloat16>(first_values, order, step, config.fill()),
+            Scalar::F32 => lattice::is_off::<f32>(first_values, order, step, config.fills::<f32>()),
+            Scalar::F64 => lattice::is_off::<f64>(first_values, order, step, config.fills::<f64>()),
+            Scalar::F16 => lattice::is_off::<Binary16>(first_values, order, step, config.fills::<Binary16>()),
+            Scalar::BF16 => lattice::is_off::<BFloat16>(first_values, order, step, config.fills::<BFloat16>()),
             _ => false,
         }
 }

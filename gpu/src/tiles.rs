@@ -315,8 +315,7 @@ fn job_of(
     let mut job = TileJob {
         step: quantizer.step(),
         inverse_step: quantizer.inverse_step(),
-        fill_bits: quantizer.fill().map_or(0, |fill| fill.cast_unsigned() & u64::MAX >> (64 - 8 * size)),
-        has_fill: u32::from(quantizer.fill().is_some()),
+        fills: fills_of(quantizer.fills(), layout),
         big_endian: u32::from(layout.byte_order == ByteOrder::Big),
         candidates,
         most_out_of_reach: choice.most_out_of_reach() as u32,

@@ -28,12 +28,12 @@ impl Spacing {
     fn of_values<V: Element>(chunk: &[u8], order: ByteOrder, config: &Config, mantissa_bits: u32) -> Option<Self> {
         // Four counters per exponent: increments of one counter wait for each other.
         let mut counts = [[0u64; 4]; 1 << 8];
-        let fill = config.fill::<V>().map(Element::to_bits_i64);
+        let fills = config.fills::<V>();
         for index in 0..chunk.len() / V::SIZE {
             let value = V::read(chunk, index, order);
             let bits = value.to_bits_i64();
             let magnitude = bits as u16 & (u16::MAX >> 1);
-            if magnitude > 0 && Some(bits) != fill {
+            if magnitude > 0 && !fills.has(value) {
                 counts[usize::from(magnitude >> mantissa_bits)][index % 4] += 1;
             }
         }

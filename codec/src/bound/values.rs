@@ -1,4 +1,4 @@
-//! The values of a chunk that count for its bound, finite values other than the fill value: their range, their number, and the noise that a bound leaves on
+//! The values of a chunk that count for its bound, finite values other than fills: their range, their number, and the noise that a bound leaves on
 //! them.
 
 use std::marker::PhantomData;
@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::layout::{ByteOrder, Layout};
 use crate::number::dispatch::{with_float, with_integer};
 use crate::number::element::Element;
+use crate::quantize::fills::{Fills, Span};
 use crate::quantize::integer_steps::{IntegerElement, Steps};
 use crate::simd::widely_vectorized;
 
@@ -28,42 +29,18 @@ impl Range {
     pub(super) fn of(chunk: &[u8], layout: &Layout, config: &Config) -> Self {
         with_float!(
             layout.scalar,
-            V => Self::of_floats::<V>(chunk, layout.byte_order, config),
+            V => Groups::<V>::new(chunk, layout.byte_order, config).ends().map_or(Self::Empty, |Span { least, greatest }| Self::Float { least, greatest }),
             else with_integer!(layout.scalar, V => Self::of_integers::<V>(chunk, layout.byte_order, config), else unreachable!("a type is one or the other"))
         )
     }
 
-    fn of_floats<V: Element>(chunk: &[u8], order: ByteOrder, config: &Config) -> Self {
-        let (least, greatest) = widely_vectorized(
-            #[inline(always)]
-            || {
-                // Declared here so that they stay in registers.
-                let (mut least, mut greatest) = ([f64::INFINITY; 8], [f64::NEG_INFINITY; 8]);
-                Groups::<V>::new(chunk, order, config).for_each(
-                    1,
-                    #[inline(always)]
-                    |values| {
-                        for eight in values.as_chunks::<8>().0 {
-                            least = std::array::from_fn(|i| if eight[i] < least[i] { eight[i] } else { least[i] });
-                            greatest = std::array::from_fn(|i| if eight[i] > greatest[i] { eight[i] } else { greatest[i] });
-                        }
-                    },
-                );
-                (least, greatest)
-            },
-        );
-        let least = least.into_iter().fold(f64::INFINITY, f64::min);
-        let greatest = greatest.into_iter().fold(f64::NEG_INFINITY, f64::max);
-        if least <= greatest { Self::Float { least, greatest } } else { Self::Empty }
-    }
-
     fn of_integers<V: IntegerElement>(chunk: &[u8], order: ByteOrder, config: &Config) -> Self {
-        let fill = config.fill::<V>().map(Element::to_bits_i64);
+        let fills = config.fills::<V>();
         let mut range = Self::Empty;
         for bytes in chunk.chunks(VALUES_PER_GROUP * V::SIZE) {
             let mut group = [V::default(); VALUES_PER_GROUP];
             V::read_all(bytes, order, &mut group);
-            for value in group[..bytes.len() / V::SIZE].iter().filter(|value| Some(value.to_bits_i64()) != fill) {
+            for value in group[..bytes.len() / V::SIZE].iter().filter(|&&value| !fills.has(value)) {
                 let value = value.exactly();
                 range = match range {
                     Self::Integers { least, greatest } => {
@@ -117,17 +94,17 @@ fn finite(value: f64) -> f64 {
     if value.abs() <= f64::MAX { value } else { f64::NAN }
 }
 
-/// Reads a chunk's values in groups of [`VALUES_PER_GROUP`]. NaN replaces values that do not count: infinities, the fill value, and the rest of the last group.
+/// Reads a chunk's values in groups of [`VALUES_PER_GROUP`]. NaN replaces values that do not count: infinities, fills, and the rest of the last group.
 pub(super) struct Groups<'a, V> {
     chunk: &'a [u8],
     order: ByteOrder,
-    fill: Option<i64>,
+    fills: Fills,
     value: PhantomData<V>,
 }
 
 impl<'a, V: Element> Groups<'a, V> {
     pub(super) fn new(chunk: &'a [u8], order: ByteOrder, config: &Config) -> Self {
-        Self { chunk, order, fill: config.fill::<V>().map(Element::to_bits_i64), value: PhantomData }
+        Self { chunk, order, fills: config.fills::<V>(), value: PhantomData }
     }
 
     /// Calls `visit` with every `stride`-th group.
@@ -147,7 +124,7 @@ impl<'a, V: Element> Groups<'a, V> {
     /// Calls `visit` with every group, and with the group of `decoded` at the same indices. A decoded value that is not finite is NaN.
     #[inline(always)]
     fn for_each_beside(&self, decoded: &'a [u8], mut visit: impl FnMut(&[f64; VALUES_PER_GROUP], &[f64; VALUES_PER_GROUP])) {
-        let decoded = Self { chunk: decoded, fill: None, ..*self };
+        let decoded = Self { chunk: decoded, fills: Fills::NONE, ..*self };
         let groups = self.chunk.chunks_exact(VALUES_PER_GROUP * V::SIZE);
         let decoded_groups = decoded.chunk.chunks_exact(VALUES_PER_GROUP * V::SIZE);
         let (rest, decoded_rest) = (groups.remainder(), decoded_groups.remainder());
@@ -163,7 +140,7 @@ impl<'a, V: Element> Groups<'a, V> {
     fn read(&self, bytes: &[u8]) -> [f64; VALUES_PER_GROUP] {
         let mut group = [V::default(); VALUES_PER_GROUP];
         V::read_all(bytes, self.order, &mut group);
-        let mut values = match self.fill {
+        let mut values = match self.fills.value() {
             None => group.map(
                 #[inline(always)]
                 |value| finite(value.approximate()),
@@ -173,8 +150,53 @@ impl<'a, V: Element> Groups<'a, V> {
                 |value| if value.to_bits_i64() == fill { f64::NAN } else { finite(value.approximate()) },
             ),
         };
+        let span = self.fills.span();
+        if span != Span::ALL {
+            values = values.map(
+                #[inline(always)]
+                |value| if span.is_far(value) { f64::NAN } else { value },
+            );
+        }
         values[bytes.len() / V::SIZE..].fill(f64::NAN);
         values
+    }
+
+    /// Calls `test` with one group after the other until it is false. Returns whether it is true for all groups.
+    #[inline(always)]
+    pub(super) fn all(&self, mut test: impl FnMut(&[f64; VALUES_PER_GROUP]) -> bool) -> bool {
+        let groups = self.chunk.chunks_exact(VALUES_PER_GROUP * V::SIZE);
+        let rest = groups.remainder();
+        for bytes in groups {
+            if !test(&self.read(bytes)) {
+                return false;
+            }
+        }
+        rest.is_empty() || test(&self.read(rest))
+    }
+
+    /// The least and the greatest value that counts.
+    pub(super) fn ends(&self) -> Option<Span> {
+        let (least, greatest) = widely_vectorized(
+            #[inline(always)]
+            || {
+                // Declared here so that they stay in registers.
+                let (mut least, mut greatest) = ([f64::INFINITY; 8], [f64::NEG_INFINITY; 8]);
+                self.for_each(
+                    1,
+                    #[inline(always)]
+                    |values| {
+                        for eight in values.as_chunks::<8>().0 {
+                            least = std::array::from_fn(|i| if eight[i] < least[i] { eight[i] } else { least[i] });
+                            greatest = std::array::from_fn(|i| if eight[i] > greatest[i] { eight[i] } else { greatest[i] });
+                        }
+                    },
+                );
+                (least, greatest)
+            },
+        );
+        let least = least.into_iter().fold(f64::INFINITY, f64::min);
+        let greatest = greatest.into_iter().fold(f64::NEG_INFINITY, f64::max);
+        (least <= greatest).then_some(Span { least, greatest })
     }
 }
 
@@ -184,14 +206,14 @@ pub(super) fn noise_of_steps(steps: u64, chunk: &[u8], layout: &Layout, config: 
     with_integer!(
         layout.scalar,
         V => {
-            let steps = Steps::new::<V>(steps, None);
-            let fill = config.fill::<V>().map(Element::to_bits_i64);
+            let steps = Steps::new::<V>(steps, Fills::NONE);
+            let fills = config.fills::<V>();
             let (mut sum, mut count) = (0.0, 0u64);
             let step = 2.0 * steps.bound() as f64 + 1.0;
             let even = (step * step - 1.0) / 12.0;
             for index in 0..chunk.len() / V::SIZE {
                 let value = V::read(chunk, index, layout.byte_order);
-                if Some(value.to_bits_i64()) != fill {
+                if !fills.has(value) {
                     let error = (value.exactly() - V::multiple(value.nearest(&steps), &steps).exactly()) as f64;
                     sum += if error == 0.0 { even } else { error * error };
                     count += 1;

@@ -21,6 +21,7 @@ use crate::predict::lorenzo;
 use crate::predict::predictor::InterpolationKind;
 use crate::quantize::bitmap::Bitmap;
 use crate::quantize::exceptions;
+use crate::quantize::fills::Fills;
 use crate::quantize::fine_grid::{self, FineGrid};
 use crate::quantize::linear;
 use crate::quantize::quantizer::Quantizer;
@@ -97,7 +98,7 @@ impl Table {
         let (chunk, quantizer) = (bytes(values), Quantizer::new(bound));
         let mut exceptions = Bitmap::default();
         exceptions.clear(values.len()).unwrap();
-        let plain = linear::plain::Plain { half_step: bound, bound, fill: None };
+        let plain = linear::plain::Plain { half_step: bound, bound, fills: Fills::NONE };
         self.row(
             row,
             (vec![0; values.len()], exceptions),
@@ -127,7 +128,7 @@ impl Table {
             let plain = fine_grid::plain::Plain { bound, steps_limit: V::STEPS_LIMIT as i32 };
             let mut exceptions = Vec::new();
             let residuals = interpolation::plain::residuals(extents, kind, |index, prediction| {
-                plain.encode(values[index], prediction, None).unwrap_or_else(|| {
+                plain.encode(values[index], prediction, Fills::NONE).unwrap_or_else(|| {
                     exceptions.push(index);
                     (0, prediction)
                 })

@@ -26,6 +26,8 @@ pub trait Value: Element {
     fn round_from(value: f64) -> Self;
     /// Whether this value has a smaller magnitude than `other`, which is positive. False for NaN.
     fn is_below(self, other: Self) -> bool;
+    /// Whether this value is less than `other`. False for NaN.
+    fn is_less(self, other: Self) -> bool;
     /// The code in the low bits of a sum with [`ROUNDING`].
     fn code_from_sum(sum: f64) -> Self::Code;
     /// The values, if the type is `f32`: the fast path ([`crate::quantize::fast_f32`]) is for that type alone.
@@ -116,6 +118,10 @@ impl Value for f32 {
         self.abs() < other
     }
     #[inline(always)]
+    fn is_less(self, other: Self) -> bool {
+        self < other
+    }
+    #[inline(always)]
     fn as_f32(values: &[Self]) -> Option<&[f32]> {
         Some(values)
     }
@@ -139,6 +145,10 @@ impl Value for f64 {
     #[inline(always)]
     fn is_below(self, other: Self) -> bool {
         self.abs() < other
+    }
+    #[inline(always)]
+    fn is_less(self, other: Self) -> bool {
+        self < other
     }
     #[inline(always)]
     fn code_from_sum(sum: f64) -> i64 {
@@ -167,6 +177,10 @@ macro_rules! small_value {
             #[inline(always)]
             fn is_below(self, other: Self) -> bool {
                 <$type>::to_f64(self).abs() < <$type>::to_f64(other)
+            }
+            #[inline(always)]
+            fn is_less(self, other: Self) -> bool {
+                <$type>::to_f64(self) < <$type>::to_f64(other)
             }
         }
     };

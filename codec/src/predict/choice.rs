@@ -140,6 +140,7 @@ mod tests {
     use super::*;
     use crate::layout::{ByteOrder, Scalar};
     use crate::number::integer::Integer as _;
+    use crate::quantize::fills::{Fills, Span};
     use crate::stream::buffers::Shared;
 
     fn layout(dims: &[u64]) -> Layout {
@@ -189,7 +190,7 @@ mod tests {
         values.iter().enumerate().for_each(|(i, value)| value.write(&mut chunk, i, ByteOrder::Little));
         let layout =
             Layout { scalar: if V::SIZE == 4 { Scalar::F32 } else { Scalar::F64 }, byte_order: ByteOrder::Little, shape };
-        let quantizer = Quantizer::for_chunk::<V>(&chunk, ByteOrder::Little, bound, fill);
+        let quantizer = Quantizer::for_chunk::<V>(&chunk, ByteOrder::Little, bound, Fills::new(fill, Span::ALL));
         let config = Config::absolute(bound).unwrap();
         let plain = plain::Plain { bytes: &chunk, layout, quantizer: &quantizer, values };
         let expected = plain.predictor(&fine_grid_of::<V>(&quantizer, &config));

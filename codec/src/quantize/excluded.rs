@@ -1,4 +1,4 @@
-//! Values that are exceptions under every prediction: a masked fill value, and values beyond the grid. [`crate::quantize::linear`] and
+//! Values that are exceptions under every prediction: a masked fill value, far values, and values beyond the grid. [`crate::quantize::linear`] and
 //! [`crate::quantize::fine_grid`] put other values in their place, so that the fast paths can encode the rest of a part.
 
 use crate::number::integer::Integer as _;
@@ -15,6 +15,9 @@ pub(crate) struct Excluded<V> {
     beyond: V,
     /// The masked fill value. If there is none, this is `beyond`, which is excluded anyway.
     fill: V,
+    /// The least and the greatest value that is not far.
+    least: V,
+    greatest: V,
     /// The replacement of excluded values where values are rounded without a prediction. Its code is 0, and it is on no position of the fine grid.
     /// [`crate::quantize::fine_grid`] has replacements of its own.
     ordinary: V,
@@ -25,15 +28,23 @@ impl<V: Value> Excluded<V> {
     #[must_use]
     pub(crate) fn new(quantizer: &Quantizer, steps: f64) -> Self {
         let beyond = quantizer.magnitude_of::<V>(steps);
-        let fill = quantizer.fill().map_or(beyond, |bits| V::from_bits(V::Code::from_i64(bits)));
-        Self { beyond, fill, ordinary: V::round_from(quantizer.step() / 16.0) }
+        let fills = quantizer.fills();
+        let fill = fills.value().map_or(beyond, |bits| V::from_bits(V::Code::from_i64(bits)));
+        // Both are values of the type, or infinite.
+        let [least, greatest] = [fills.span().least, fills.span().greatest].map(V::round_from);
+        Self { beyond, fill, least, greatest, ordinary: V::round_from(quantizer.step() / 16.0) }
     }
 
     /// Whether a value is excluded.
     #[inline(always)]
     #[must_use]
     pub(crate) fn covers(&self, value: V) -> bool {
-        !value.is_below(self.beyond) | (value.to_bits() == self.fill.to_bits())
+        !value.is_below(self.beyond) | (value.to_bits() == self.fill.to_bits()) | self.is_far(value)
+    }
+
+    #[inline(always)]
+    fn is_far(&self, value: V) -> bool {
+        value.is_less(self.least) | self.greatest.is_less(value)
     }
 
     /// Whether any value is excluded. Takes less time than [`Excluded::bits`].
@@ -91,11 +102,12 @@ impl<V: Value> Excluded<V> {
 mod tests {
     use super::*;
     use crate::number::small_float::{BFloat16, Binary16};
+    use crate::quantize::fills::{Fills, Span};
 
     /// A fill value is excluded by its bits, other values by their magnitude.
     fn check<V: Value>(bound: f64, fill: f64) {
         let fill: V = V::round_from(fill);
-        let quantizer = Quantizer::new(bound).with_fill(Some(fill.to_bits_i64()));
+        let quantizer = Quantizer::new(bound).with_fills(Fills::new(Some(fill), Span::ALL));
         let mask = Excluded::<V>::new(&quantizer, 512.0);
         // More than the 1 % of `magnitude_of`, so that rounding to the type does not matter.
         let beyond = 512.0 * 1.02 * 2.0 * bound;

@@ -30,6 +30,7 @@ use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
 use crate::quantize::excluded::Excluded;
 use crate::quantize::fast_f32::FastF32;
+use crate::quantize::fills::Fills;
 use crate::quantize::positions::{POSITIONS_PER_STEP, SPACING, SPACINGS_PER_STEP};
 use crate::quantize::quantizer::Quantizer;
 use crate::simd::ROW_GROUP;
@@ -60,9 +61,9 @@ pub struct FineGrid<V> {
     /// Whether [`Value::STEPS_LIMIT`] steps have a finite value. If so, every position of fewer steps has one, and the fast path in
     /// `f64` need not test whether restored values are finite.
     values_are_finite: bool,
-    /// Bits of the fill value, sign extended, if values with these bits are exceptions.
-    fill: Option<i64>,
-    /// Values that are exceptions under every prediction: the fill value if it is masked, NaN, and magnitudes from 1.01 times the limit of steps on.
+    /// Values that are exceptions because they are fills.
+    fills: Fills,
+    /// Values that are exceptions under every prediction: the fill value if it is masked, far values, NaN, and magnitudes from 1.01 times the limit of steps on.
     /// Those between the limit and 1.01 times the limit are exceptions, too, but are not found here.
     excluded: Excluded<V>,
 }
@@ -83,7 +84,7 @@ impl<V: Value> FineGrid<V> {
             spacing: step * SPACING,
             steps_limit: if is_enabled { V::STEPS_LIMIT } else { 0.0 },
             values_are_finite: V::round_from(V::STEPS_LIMIT * step).to_f64().is_finite(),
-            fill: quantizer.fill(),
+            fills: *quantizer.fills(),
             excluded: Excluded::new(quantizer, V::STEPS_LIMIT),
         }
     }

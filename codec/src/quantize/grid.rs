@@ -47,6 +47,7 @@ mod tests {
     use super::*;
     use crate::number::element::Element;
     use crate::quantize::bitmap::Bitmap;
+    use crate::quantize::fills::Fills;
     use crate::quantize::{integer_steps, logarithm};
 
     /// Quantizes values, restores them, and quantizes the restored values. Returns the codes of the first and of the second time.
@@ -74,7 +75,7 @@ mod tests {
         let floats: Vec<f64> = (1..1000).map(|index| f64::from(index * index) * 0.013 - 2000.0).collect();
         let bytes: Vec<u8> = floats.iter().flat_map(|value| value.to_le_bytes()).collect();
         let whole: Vec<i32> = (0..1000).map(|index| index * 77_777 - 30_000_000).collect();
-        let integers = Steps::new::<i32>(1000, None);
+        let integers = Steps::new::<i32>(1000, Fills::NONE);
         let logarithmic = Logarithm::for_chunk::<f64>(&bytes, little, 1e-3, None);
         let tenths: Vec<f64> = (0..1000).map(|index| f64::from(index * 77_777 - 30_000_000) / 10.0).collect();
         let grids = [

@@ -7,8 +7,8 @@ mod plain;
 
 use crate::layout::ByteOrder;
 use crate::number::element::Element;
-use crate::number::integer::Integer;
 use crate::quantize::bitmap::Bitmap;
+use crate::quantize::fills::Fills;
 use crate::simd::vectorized;
 
 /// A type of integers, as values of a chunk.
@@ -28,16 +28,15 @@ pub trait IntegerElement: Element {
 pub struct Steps {
     bound: u64,
     inverse_step: f64,
-    /// Bits of the fill value, sign extended.
-    fill: Option<i64>,
+    fills: Fills,
 }
 
 impl Steps {
     /// The grid of a bound; a bound above the type's largest is cut to it.
     #[must_use]
-    pub fn new<V: IntegerElement>(bound: u64, fill: Option<V>) -> Self {
+    pub fn new<V: IntegerElement>(bound: u64, fills: Fills) -> Self {
         let bound = bound.min(V::WIDEST);
-        Self { inverse_step: 1.0 / (2.0 * bound as f64 + 1.0), bound, fill: fill.map(Element::to_bits_i64) }
+        Self { inverse_step: 1.0 / (2.0 * bound as f64 + 1.0), bound, fills }
     }
 
     /// The bound: a value's largest error.
@@ -46,10 +45,10 @@ impl Steps {
         self.bound
     }
 
-    /// Bits of the fill value, sign extended.
+    /// The fills of the chunk.
     #[must_use]
-    pub fn fill(&self) -> Option<i64> {
-        self.fill
+    pub fn fills(&self) -> &Fills {
+        &self.fills
     }
 }
 
@@ -114,7 +113,7 @@ wide!(i64);
 wide!(u64);
 
 /// Quantizes the values of a chunk: writes a code for each value, and sets a bit of `exceptions`, which is all zeros before, for each exception. Only values
-/// with the bits of the fill value can be exceptions.
+/// fills can be exceptions.
 pub fn quantize<V: IntegerElement>(
     chunk: &[u8],
     order: ByteOrder,
@@ -126,12 +125,15 @@ pub fn quantize<V: IntegerElement>(
         #[inline(always)]
         || codes.iter_mut().enumerate().for_each(|(index, code)| *code = V::read(chunk, index, order).nearest(steps)),
     );
-    let Some(fill) = steps.fill.map(|bits| V::from_bits(V::Code::from_i64(bits))) else { return };
-    if V::multiple(fill.nearest(steps), steps).to_bits() == fill.to_bits() {
+    if steps.fills.is_none() {
         return;
     }
-    for index in (0..codes.len()).filter(|&index| V::read(chunk, index, order).to_bits() == fill.to_bits()) {
-        exceptions.set(index);
+    let is_restored = |value: V| V::multiple(value.nearest(steps), steps).to_bits() == value.to_bits();
+    for index in 0..codes.len() {
+        let value = V::read(chunk, index, order);
+        if steps.fills.has(value) && !is_restored(value) {
+            exceptions.set(index);
+        }
     }
 }
 
@@ -155,13 +157,15 @@ pub fn restore<V: IntegerElement>(codes: &[V::Code], steps: &Steps, order: ByteO
 mod tests {
     use super::plain::Plain;
     use super::*;
+    use crate::number::integer::Integer;
+    use crate::quantize::fills::Span;
     use crate::random::Random;
 
     /// Compares codes, exceptions and restored values with the plain ones.
-    fn compare<V: IntegerElement>(values: &[V], bound: u64, fill: Option<V>, order: ByteOrder) {
+    fn compare<V: IntegerElement>(values: &[V], bound: u64, fills: Fills, order: ByteOrder) {
         let len = values.len();
-        let steps = Steps::new(bound, fill);
-        let plain = Plain { bound: steps.bound(), fill };
+        let steps = Steps::new::<V>(bound, fills);
+        let plain = Plain { bound: steps.bound(), fills };
         let mut chunk = vec![0; len * V::SIZE];
         V::write_all(values, |value| value, order, &mut chunk);
         let (mut codes, mut exceptions) = (vec![V::Code::default(); len], Bitmap::default());
@@ -175,7 +179,7 @@ mod tests {
             let found = codes[index].to_i64();
             assert_eq!((found, indices.next_if_eq(&index).is_some()), plain.code(value), "{name}");
             let restored = V::read(&chunk, index, order);
-            assert_eq!(restored.exactly(), plain.value(found), "{name}, restored");
+            assert_eq!(restored.exactly(), plain.value::<V>(found), "{name}, restored");
             assert!((x - restored.exactly()).unsigned_abs() <= u128::from(bound), "{name}: out of bound");
             assert_eq!(plain.code(restored).0, found, "{name}: another code when encoded again");
         }
@@ -193,17 +197,19 @@ mod tests {
                     .map(|index| of_bits(if index % 3 == 1 { edges[index % 10] } else { random.next() >> (random.next() >> 58) }))
                     .collect();
                 for fill in [None, values.last().copied(), Some(of_bits(1)), Some(of_bits(least_of_sign))] {
-                    compare(&values, bound, fill, ByteOrder::Little);
-                    compare(&values, bound, fill, ByteOrder::Big);
+                    for span in [Span::ALL, Span { least: -1.0, greatest: 1e5 }] {
+                        compare(&values, bound, Fills::new(fill, span), ByteOrder::Little);
+                        compare(&values, bound, Fills::new(fill, span), ByteOrder::Big);
+                    }
                 }
             }
             // Decoders get codes of any integers, also such as no encoder writes.
             let codes: Vec<V::Code> =
                 (0..301).map(|_| V::Code::from_i64(random.next().cast_signed() >> (random.next() >> 58))).collect();
-            let (steps, mut chunk) = (Steps::new::<V>(bound, None), vec![0; codes.len() * V::SIZE]);
+            let (steps, mut chunk) = (Steps::new::<V>(bound, Fills::NONE), vec![0; codes.len() * V::SIZE]);
             restore::<V>(&codes, &steps, ByteOrder::Big, &mut chunk);
             for (index, code) in codes.iter().map(|code| code.to_i64()).enumerate() {
-                let expected = Plain::<V> { bound: steps.bound(), fill: None }.value(code);
+                let expected = Plain { bound: steps.bound(), fills: Fills::NONE }.value::<V>(code);
                 let found = V::read(&chunk, index, ByteOrder::Big).exactly();
                 assert_eq!(found, expected, "quantize/integer_steps: {code} at a bound of {bound} restored");
             }
@@ -220,8 +226,8 @@ mod tests {
         check::<u32>();
         check::<i64>();
         check::<u64>();
-        compare(&(i8::MIN..=i8::MAX).collect::<Vec<_>>(), 3, Some(1), ByteOrder::Little);
-        compare(&(u16::MIN..=u16::MAX).collect::<Vec<_>>(), 100, None, ByteOrder::Big);
-        assert_eq!(Steps::new::<i32>(u64::MAX, None).bound(), i32::MAX as u64, "a bound is cut to the type's largest");
+        compare(&(i8::MIN..=i8::MAX).collect::<Vec<_>>(), 3, Fills::new(Some(1i8), Span::ALL), ByteOrder::Little);
+        compare(&(u16::MIN..=u16::MAX).collect::<Vec<_>>(), 100, Fills::NONE, ByteOrder::Big);
+        assert_eq!(Steps::new::<i32>(u64::MAX, Fills::NONE).bound(), i32::MAX as u64, "a bound is cut to the type's largest");
     }
 }

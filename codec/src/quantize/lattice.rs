@@ -4,20 +4,19 @@
 //! all codes.
 
 use crate::layout::ByteOrder;
-use crate::number::element::Element;
 use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
+use crate::quantize::fills::Fills;
 use crate::simd::widely_vectorized;
 
 /// Values that are tested together; the search may stop after each group.
 const VALUES_PER_GROUP: usize = 64;
 
-/// The largest power of two of which all finite values but the fill value are multiples, if it is greater than `step`. The search ends at the first group that
+/// The largest power of two of which all finite values but fills are multiples, if it is greater than `step`. The search ends at the first group that
 /// has no such power of two.
 #[must_use]
-pub fn spacing<V: Value>(chunk: &[u8], order: ByteOrder, step: f64, fill: Option<V>) -> Option<f64> {
+pub fn spacing<V: Value>(chunk: &[u8], order: ByteOrder, step: f64, fills: Fills) -> Option<f64> {
     let needed = highest_bit(step)? + 1;
-    let fill = fill.map(Element::to_bits);
     let mut lowest = i32::MAX;
     widely_vectorized(
         #[inline(always)]
@@ -25,8 +24,8 @@ pub fn spacing<V: Value>(chunk: &[u8], order: ByteOrder, step: f64, fill: Option
             for bytes in chunk.chunks(VALUES_PER_GROUP * V::SIZE) {
                 let mut values = [V::default(); VALUES_PER_GROUP];
                 V::read_all(bytes, order, &mut values);
-                if let Some(fill) = fill {
-                    values = values.map(|value| if value.to_bits() == fill { V::default() } else { value });
+                if !fills.is_none() {
+                    values = values.map(|value| if fills.has(value) { V::default() } else { value });
                 }
                 // In most groups no value has a lower bit than the groups before.
                 if power_of_two(lowest).is_some_and(|spacing| are_multiples(&values, spacing)) {
@@ -64,12 +63,11 @@ pub(crate) fn power_of_two(exponent: i32) -> Option<f64> {
 
 /// Whether some values of a chunk show that [`spacing`] finds no lattice for the whole chunk.
 #[must_use]
-pub fn is_off<V: Value>(values: &[u8], order: ByteOrder, step: f64, fill: Option<V>) -> bool {
+pub fn is_off<V: Value>(values: &[u8], order: ByteOrder, step: f64, fills: Fills) -> bool {
     let Some(needed) = highest_bit(step).map(|bit| bit + 1) else { return false };
-    let fill = fill.map(Element::to_bits);
     (0..values.len() / V::SIZE)
         .map(|index| V::read(values, index, order))
-        .any(|value| Some(value.to_bits()) != fill && lowest_bit(value.to_f64()) < needed)
+        .any(|value| !fills.has(value) && lowest_bit(value.to_f64()) < needed)
 }
 
 /// The largest power of two of which all finite values are multiples, if a grid of that spacing restores the bits of all of them: every finite value has a
@@ -120,10 +118,11 @@ fn parts(value: f64) -> (i32, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quantize::fills::Span;
 
     fn spacing_of(values: &[f64], step: f64) -> Option<f64> {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        spacing::<f64>(&bytes, ByteOrder::Little, step, Some(-99.99))
+        spacing::<f64>(&bytes, ByteOrder::Little, step, Fills::new(Some(-99.99), Span::ALL))
     }
 
     #[test]
@@ -205,7 +204,7 @@ mod tests {
     fn values_off_every_lattice_are_seen_in_a_part() {
         let is_off = |values: &[f64], step| {
             let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-            is_off::<f64>(&bytes, ByteOrder::Little, step, Some(0.1))
+            is_off::<f64>(&bytes, ByteOrder::Little, step, Fills::new(Some(0.1), Span::ALL))
         };
         assert!(is_off(&[1.0, 0.3], 1e-3) && is_off(&[1.0], 1.0));
         assert!(!is_off(&[1.0, 0.1, f64::NAN, 0.0], 1e-3), "neither the fill value nor NaN counts");

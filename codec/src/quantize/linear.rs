@@ -11,13 +11,13 @@
 pub(crate) mod plain;
 
 use crate::layout::ByteOrder;
-use crate::number::element::Element;
 use crate::number::integer::Integer;
 use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
 use crate::quantize::bitmap::Bitmap;
 use crate::quantize::excluded::Excluded;
 use crate::quantize::fast_f32::{FastF32, FastResult};
+use crate::quantize::fills::Fills;
 use crate::quantize::fine_grid::FineGrid;
 use crate::quantize::lattice;
 use crate::quantize::quantizer::Quantizer;
@@ -33,12 +33,13 @@ pub const FAR_FILL: f64 = 32.0;
 impl Quantizer {
     /// The grid for a chunk: the bound's grid, or a wider one, the lattice on which all of the chunk's values lie ([`lattice`]).
     #[must_use]
-    pub fn for_chunk<V: Value>(chunk: &[u8], order: ByteOrder, bound: f64, fill: Option<V>) -> Self {
+    pub fn for_chunk<V: Value>(chunk: &[u8], order: ByteOrder, bound: f64, fills: Fills) -> Self {
         let mut grid = Self::new(bound);
-        if let Some(spacing) = lattice::spacing(chunk, order, grid.step(), fill) {
+        if let Some(spacing) = lattice::spacing::<V>(chunk, order, grid.step(), fills) {
             grid = Self::with_step(grid.bound(), spacing);
         }
-        grid.with_fill(fill.filter(|&fill| grid.masks(fill)).map(Element::to_bits_i64))
+        let is_masked = fills.value().is_some_and(|bits| grid.masks(V::from_bits(V::Code::from_i64(bits))));
+        grid.with_fills(if is_masked { fills } else { fills.far_values() })
     }
 
     /// Whether values with the bits of a fill value become exceptions for that reason, on this grid and on its fine grid (FORMAT.md §5.1). A fill value beyond
@@ -68,7 +69,7 @@ fn round<V: Value>(value: V, quantizer: &Quantizer) -> (f64, f64, f64) {
 /// an exception here and keeps its bits. So HDF5 may decode a chunk, change a part and encode it again any number of times without drift.
 #[inline]
 pub(crate) fn quantize_one<V: Value>(value: V, quantizer: &Quantizer) -> Option<V::Code> {
-    if quantizer.fill() == Some(value.to_bits_i64()) {
+    if quantizer.fills().has(value) {
         return None;
     }
     let (sum, code, error) = round(value, quantizer);
@@ -114,19 +115,19 @@ impl<'a, V: Value> Groups<'a, V> {
     ) {
         widely_vectorized(
             #[inline(always)]
-            || match (order, self.quantizer.fill()) {
-                (ByteOrder::Little, None) => {
+            || match (order, self.quantizer.fills().is_none()) {
+                (ByteOrder::Little, true) => {
                     self.quantize_groups::<false>(values, ByteOrder::Little, first_word, codes, exceptions)
                 }
-                (ByteOrder::Big, None) => self.quantize_groups::<false>(values, ByteOrder::Big, first_word, codes, exceptions),
-                (order, Some(_)) => self.quantize_groups::<true>(values, order, first_word, codes, exceptions),
+                (ByteOrder::Big, true) => self.quantize_groups::<false>(values, ByteOrder::Big, first_word, codes, exceptions),
+                (order, false) => self.quantize_groups::<true>(values, order, first_word, codes, exceptions),
             },
         );
     }
 
-    /// [`Groups::quantize`]. `FILL` is whether a fill value is an exception.
+    /// [`Groups::quantize`]. `FILLS` is whether some values are exceptions because they are fills.
     #[inline(always)]
-    fn quantize_groups<const FILL: bool>(
+    fn quantize_groups<const FILLS: bool>(
         &self,
         chunk: &[u8],
         order: ByteOrder,
@@ -140,14 +141,14 @@ impl<'a, V: Value> Groups<'a, V> {
         for (word, (codes, bytes)) in
             (first_word..).zip(groups.iter_mut().zip(of_groups.chunks_exact(VALUES_PER_GROUP * V::SIZE)))
         {
-            of_group = self.quantize_group::<FILL>(bytes, order, of_group != 0, codes);
+            of_group = self.quantize_group::<FILLS>(bytes, order, of_group != 0, codes);
             if of_group != 0 {
                 exceptions.set_word(word, of_group);
             }
         }
         if !rest.is_empty() {
             let mut padded = [V::Code::default(); VALUES_PER_GROUP];
-            of_group = self.quantize_group::<FILL>(of_rest, order, of_group != 0, &mut padded);
+            of_group = self.quantize_group::<FILLS>(of_rest, order, of_group != 0, &mut padded);
             exceptions.set_word(first_word + groups.len(), of_group & ((1 << rest.len()) - 1));
             rest.copy_from_slice(&padded[..rest.len()]);
         }
@@ -156,7 +157,7 @@ impl<'a, V: Value> Groups<'a, V> {
     /// Quantizes a group. Where `bytes` has fewer values, zeros follow them. Writes the codes, of which those of exceptions have no meaning. Returns a bit for
     /// each value, the first one's lowest, that is 1 for an exception; the zeros' bits have no meaning.
     #[inline(always)]
-    fn quantize_group<const FILL: bool>(
+    fn quantize_group<const FILLS: bool>(
         &self,
         bytes: &[u8],
         order: ByteOrder,
@@ -164,11 +165,10 @@ impl<'a, V: Value> Groups<'a, V> {
         codes: &mut [V::Code; VALUES_PER_GROUP],
     ) -> u64 {
         let values = group_of(bytes, order);
-        let fill = V::Code::from_i64(self.quantizer.fill().unwrap_or(0));
-        let has_fill = FILL && values.iter().fold(false, |any, value: &V| any | (value.to_bits() == fill));
+        let has_fills = FILLS && self.quantizer.fills().has_any::<V>(&values);
         // After a group with excluded values, the next one is searched for them before it is rounded.
         let has_beyond = had_excluded && self.excluded.has_beyond(&values);
-        if has_fill || has_beyond || self.round(&values, codes) >> 63 == 1 {
+        if has_fills || has_beyond || self.round(&values, codes) >> 63 == 1 {
             // It reads the bytes again. If it took a reference to `values`, the values of all groups would be stored in memory.
             self.quantize_marked(bytes, order, codes)
         } else {
@@ -281,6 +281,7 @@ mod tests {
     use super::plain::Plain;
     use super::*;
     use crate::number::small_float::{BFloat16, Binary16};
+    use crate::quantize::fills::Span;
     use crate::random::Random;
 
     #[test]
@@ -293,19 +294,19 @@ mod tests {
     }
 
     /// Compares a chunk's codes, exceptions and restored values with the plain ones, as vector code and as code for any CPU.
-    fn compare<V: Value + std::fmt::Debug>(values: &[V], quantizer: &Quantizer, plain: &Plain<V>, order: ByteOrder) {
+    fn compare<V: Value + std::fmt::Debug>(values: &[V], quantizer: &Quantizer, plain: &Plain, order: ByteOrder) {
         let len = values.len();
         let mut chunk = vec![0; len * V::SIZE];
         V::write_all(values, |value| value, order, &mut chunk);
         for is_vectorized in [true, false] {
             let (mut codes, mut exceptions) = (vec![V::Code::default(); len], Bitmap::default());
             exceptions.clear(len).unwrap();
-            match (is_vectorized, quantizer.fill()) {
+            match (is_vectorized, quantizer.fills().is_none()) {
                 (true, _) => quantize::<V>(&chunk, order, quantizer, &mut codes, &mut exceptions),
-                (false, None) => {
+                (false, true) => {
                     Groups::<V>::new(quantizer).quantize_groups::<false>(&chunk, order, 0, &mut codes, &mut exceptions)
                 }
-                (false, Some(_)) => {
+                (false, false) => {
                     Groups::<V>::new(quantizer).quantize_groups::<true>(&chunk, order, 0, &mut codes, &mut exceptions)
                 }
             }
@@ -318,7 +319,7 @@ mod tests {
                 assert_eq!(found, plain.code(value), "{name}");
                 assert_eq!(quantize_one(value, quantizer).map(Integer::to_i64), found, "{name}, alone");
                 let restored = V::read(&restored, index, order);
-                assert_eq!(restored.to_bits_i64(), plain.value(codes[index].to_i64()).to_bits_i64(), "{name}, restored");
+                assert_eq!(restored.to_bits_i64(), plain.value::<V>(codes[index].to_i64()).to_bits_i64(), "{name}, restored");
                 assert!(found.is_none() || (value.to_f64() - restored.to_f64()).abs() <= plain.bound, "{name}: out of bound");
             }
         }
@@ -347,10 +348,15 @@ mod tests {
                 for order in [ByteOrder::Little, ByteOrder::Big] {
                     let mut chunk = vec![0; len * V::SIZE];
                     V::write_all(&values, |value| value, order, &mut chunk);
-                    let quantizer = Quantizer::for_chunk(&chunk, order, bound, fill);
-                    compare(&values, &quantizer, &Plain { half_step: quantizer.half_step(), bound, fill }, order);
+                    for span in [Span::ALL, Span { least: -3.0 * bound, greatest: 500.0 * bound }] {
+                        let span =
+                            Span { greatest: V::round_from(span.greatest).to_f64(), least: V::round_from(span.least).to_f64() };
+                        let fills = Fills::new(fill, span);
+                        let quantizer = Quantizer::for_chunk::<V>(&chunk, order, bound, fills);
+                        compare(&values, &quantizer, &Plain { half_step: quantizer.half_step(), bound, fills }, order);
+                    }
                     let exact = Quantizer::exact(0.25);
-                    compare(&values, &exact, &Plain { half_step: 0.125, bound: 0.0, fill: None }, order);
+                    compare(&values, &exact, &Plain { half_step: 0.125, bound: 0.0, fills: Fills::NONE }, order);
                 }
             }
         }
@@ -375,13 +381,13 @@ mod tests {
     fn restores<V: Value + std::fmt::Debug, C: Integer>() {
         let mut random = Random(1);
         for half_step in [1e-3, 0.5, 1e-300, 3e100] {
-            let plain = Plain { half_step, bound: half_step, fill: None::<V> };
+            let plain = Plain { half_step, bound: half_step, fills: Fills::NONE };
             for (len, order) in (0..70).flat_map(|len| [ByteOrder::Little, ByteOrder::Big].map(|order| (len, order))) {
                 let codes: Vec<C> = (0..len).map(|_| C::from_i64(random.next().cast_signed() >> (random.next() >> 58))).collect();
                 let mut chunk = vec![0; len * V::SIZE];
                 restore::<V, C>(&codes, &Quantizer::new(half_step), order, &mut chunk);
                 for (index, code) in codes.iter().map(|code| code.to_i64()).enumerate() {
-                    let (found, expected) = (V::read(&chunk, index, order), plain.value(code));
+                    let (found, expected) = (V::read(&chunk, index, order), plain.value::<V>(code));
                     assert_eq!(found.to_bits_i64(), expected.to_bits_i64(), "quantize/linear: {code} at {half_step:e} restored");
                 }
             }

@@ -1,16 +1,17 @@
 //! The grid of an absolute bound, or of a lattice: the multiples of a step.
 
 use crate::number::value::Value;
+use crate::quantize::fills::Fills;
 
-/// A grid to whose points values are rounded: step, bound, and the fill value where it is an exception.
+/// A grid to whose points values are rounded: step, bound, and the fills that are exceptions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantizer {
     /// The error bound; 0 for a lattice that holds its values exactly.
     bound: f64,
     step: f64,
     inverse_step: f64,
-    /// Bits of the fill value, sign extended, if values with these bits are exceptions.
-    fill: Option<i64>,
+    /// Values that are exceptions because they are fills.
+    fills: Fills,
 }
 
 impl Quantizer {
@@ -28,7 +29,7 @@ impl Quantizer {
 
     /// The grid of a bound whose step is not twice the bound: the step of a lattice is wider.
     pub(crate) fn with_step(bound: f64, step: f64) -> Self {
-        Self { bound, step, inverse_step: 1.0 / step, fill: None }
+        Self { bound, step, inverse_step: 1.0 / step, fills: Fills::NONE }
     }
 
     /// Half the distance of two neighbours on the grid, as the stream stores it (FORMAT.md §4).
@@ -55,15 +56,15 @@ impl Quantizer {
         self.inverse_step
     }
 
-    /// This grid with a fill value that is an exception, by its bits, sign extended.
-    pub(crate) fn with_fill(self, fill: Option<i64>) -> Self {
-        Self { fill, ..self }
+    /// This grid with fills that are exceptions.
+    pub(crate) fn with_fills(self, fills: Fills) -> Self {
+        Self { fills, ..self }
     }
 
-    /// Bits of the fill value, sign extended, if values with these bits are exceptions.
+    /// Values that are exceptions because they are fills.
     #[must_use]
-    pub fn fill(&self) -> Option<i64> {
-        self.fill
+    pub fn fills(&self) -> &Fills {
+        &self.fills
     }
 
     /// The magnitude of `steps` steps and 1 % more, rounded to the type: values of this magnitude or more are certain to have `steps` steps or more. Infinity
@@ -79,6 +80,7 @@ mod tests {
     use super::*;
     use crate::config::is_absolute;
     use crate::number::small_float::{BFloat16, Binary16};
+    use crate::quantize::fills::Span;
 
     #[test]
     fn half_steps_are_bounds_or_half_spacings() {
@@ -94,11 +96,12 @@ mod tests {
     }
 
     #[test]
-    fn fill_values_replace_each_other() {
+    fn fills_replace_each_other() {
         let grid = Quantizer::new(0.5);
-        assert_eq!(grid.fill(), None);
-        let filled = grid.with_fill(Some(-1));
-        assert_eq!((filled.fill(), filled.with_fill(None)), (Some(-1), grid));
+        assert!(grid.fills().is_none());
+        let fills = Fills::new(Some(-1.0f64), Span { least: 0.0, greatest: 1.0 });
+        let filled = grid.with_fills(fills);
+        assert_eq!((*filled.fills(), filled.with_fills(Fills::NONE)), (fills, grid));
         assert_ne!(filled, grid);
     }
 

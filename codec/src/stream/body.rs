@@ -6,6 +6,7 @@ use crate::layout::{Layout, Scalar};
 use crate::number::dispatch::{with_float, with_integer};
 use crate::quantize::decimal::Decimal;
 use crate::quantize::exceptions::index_len;
+use crate::quantize::fills::Fills;
 use crate::quantize::grid::Grid;
 use crate::quantize::integer_steps::{IntegerElement, Steps};
 use crate::quantize::logarithm::Logarithm;
@@ -117,7 +118,7 @@ fn steps_of<V: IntegerElement>(bound: u64) -> Result<Steps> {
     if bound == 0 || bound > V::WIDEST {
         return Err(Error::corrupt(SECTION, format_args!("its bound is {bound}, not 1 to {}", V::WIDEST)));
     }
-    Ok(Steps::new::<V>(bound, None))
+    Ok(Steps::new::<V>(bound, Fills::NONE))
 }
 
 #[cfg(test)]
@@ -139,7 +140,7 @@ mod tests {
             (Grid::Linear(Quantizer::new(0.1)), Scalar::F32, 12),
             (Grid::Linear(Quantizer::new(f64::MIN_POSITIVE)), Scalar::F64, 12),
             (Grid::Logarithmic(Logarithm::new(1e-3, -77)), Scalar::F64, 20),
-            (Grid::Steps(Steps::new::<i16>(3, None)), Scalar::I16, 12),
+            (Grid::Steps(Steps::new::<i16>(3, Fills::NONE)), Scalar::I16, 12),
             (Grid::Decimal(Decimal::new(1).unwrap()), Scalar::F16, 12),
             (Grid::Decimal(Decimal::new(Decimal::MAX_DIVISOR).unwrap()), Scalar::F64, 12),
         ];

@@ -159,8 +159,7 @@ struct EncodeSide {
   FineGrid fine;
   FastF32 fast;
   double bound;
-  u64 fill_bits;
-  bool has_fill;
+  Fills fills;
 
   __device__ __forceinline__ explicit EncodeSide(const EncodeJob& job) : EncodeSide(job, job.parameters[blockIdx.y]) {}
   __device__ __forceinline__ EncodeSide(const EncodeJob& job, const EncodeParameters& parameters)
@@ -171,11 +170,10 @@ struct EncodeSide {
         kind(parameters.predictor),
         is_big_endian(parameters.big_endian),
         fine(make_fine_grid<V>(parameters.step, parameters.inverse_step)),
-        bound(parameters.bound),
-        fill_bits(parameters.fill_bits) {
+        bound(parameters.bound) {
     // Whether the fill value is masked follows from the grid of differences (FORMAT.md §5.1).
     const Grid grid = make_grid<V>(parameters, 0);
-    has_fill = grid.has_fill;
+    fills = grid.fills;
     fast = grid.fast;
   }
 
@@ -190,7 +188,7 @@ struct EncodeSide {
   /// Encodes the value at `index` and returns its position. An exception is noted only if `is_own`.
   __device__ __forceinline__ i32 code(V value, u32 index, i32 prediction, bool is_own, Code& output) const {
     i32 residual = 0, position = prediction;
-    const bool filled = has_fill && u64(ValueType<V>::to_bits(value)) == fill_bits;
+    const bool filled = is_fill(fills, u64(ValueType<V>::to_bits(value)), double(value));
     if constexpr (IS_BINARY32<V>) {
       if (!filled && fast.encode(value, prediction, residual, position)) {
         output = residual;

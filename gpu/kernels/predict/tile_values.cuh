@@ -30,7 +30,7 @@ struct TileValue {
         scaled(double(value) * job.inverse_step),
         sum(scaled + ROUNDING),
         steps(sum - ROUNDING),
-        has_code(fabs(scaled) < ValueType<V>::CODE_LIMIT && !(job.has_fill && u64(bits) == job.fill_bits)) {}
+        has_code(fabs(scaled) < ValueType<V>::CODE_LIMIT && !is_fill(job.fills, u64(bits), double(value))) {}
 
   /// The code modulo 2^32.
   __device__ __forceinline__ i32 code() const { return i32(u32(u64(code_from_sum<V>(sum)))); }

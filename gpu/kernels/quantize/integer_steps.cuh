@@ -40,15 +40,16 @@ template <typename V, bool SIGNED>
 struct StepsCoder {
   typedef typename ValueType<V>::Code Code;
   typedef typename ValueType<V>::Bits Bits;
-  u64 bound, fill;
+  u64 bound;
   double inverse_step;
-  bool has_fill;
+  Fills fills;
 
   __device__ __forceinline__ StepsCoder(const EncodeParameters& parameters)
-      : bound(parameters.fixed[0]), fill(parameters.fill_bits), inverse_step(parameters.inverse_step), has_fill(parameters.has_fill) {}
+      : bound(parameters.fixed[0]), inverse_step(parameters.inverse_step), fills(parameters.fills) {}
 
   __device__ __forceinline__ bool operator()(Bits bits, Code& code) const {
     code = nearest_multiple<V, SIGNED>(bits, bound, inverse_step);
-    return !(has_fill && u64(bits) == fill && typename ValueType<V>::Stored(multiple_of<V, SIGNED>(code, bound)) != bits);
+    const double value = SIGNED ? double(i64(sign_extended<V>(bits))) : double(u64(bits));
+    return !(is_fill(fills, u64(bits), value) && typename ValueType<V>::Stored(multiple_of<V, SIGNED>(code, bound)) != bits);
   }
 };

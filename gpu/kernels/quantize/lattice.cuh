@@ -45,8 +45,9 @@ __device__ __forceinline__ Finding look(const EncodeParameters& parameters, cons
     if (index >= elements) continue;
     auto bits = read_bits<V>(chunk, index, parameters.big_endian);
     found.differs |= bits != first;
-    if (parameters.has_fill && u64(bits) == parameters.fill_bits) continue;
-    i32 lowest = lowest_bit(double(ValueType<V>::from_bits(bits)));
+    const double value = double(ValueType<V>::from_bits(bits));
+    if (is_fill(parameters.fills, u64(bits), value)) continue;
+    i32 lowest = lowest_bit(value);
     if (lowest != 0x7fffffff) found.key = max(found.key, u32(LATTICE_ZERO - lowest));
   }
   return found;

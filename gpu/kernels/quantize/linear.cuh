@@ -14,8 +14,12 @@ struct Grid {
   double safe_limit;  // see safe_code_limit()
   FineGrid fine;
   FastF32 fast;
-  u64 fill;       // bits of the fill value
-  bool has_fill;  // whether values with these bits are exceptions
+  Fills fills;  // values that are exceptions because they stand for missing ones
+
+  template <typename V>
+  __device__ __forceinline__ bool has_fill(V value) const {
+    return is_fill(fills, u64(ValueType<V>::to_bits(value)), double(value));
+  }
 };
 
 /// The code in the sum of a value, in steps, and ROUNDING: the low bits of the sum's mantissa.
@@ -50,14 +54,14 @@ constexpr bool IS_BINARY32<float> = true;
 template <typename V>
 __device__ __forceinline__ bool quantize_one(V value, const Grid& grid, typename ValueType<V>::Code& code) {
   if constexpr (IS_BINARY32<V>) {
-    if (grid.fast.quantize(value, code)) return !(grid.has_fill && ValueType<V>::to_bits(value) == grid.fill);
+    if (grid.fast.quantize(value, code)) return !grid.has_fill(value);
   }
   const double sum = __dadd_rn(__dmul_rn(double(value), grid.inverse_step), ROUNDING);
   const double rounded = __dsub_rn(sum, ROUNDING);
   const V restored = restore_value<V>(rounded, grid.step);
   const double error = fabs(__dsub_rn(double(value), double(restored)));
   code = code_from_sum<V>(sum);
-  bool holds = error <= grid.bound && !(grid.has_fill && u64(ValueType<V>::to_bits(value)) == grid.fill);
+  bool holds = error <= grid.bound && !grid.has_fill(value);
   if (!(fabs(rounded) < grid.safe_limit)) {
     const double again = __dsub_rn(__dadd_rn(__dmul_rn(double(restored), grid.inverse_step), ROUNDING), ROUNDING);
     holds = holds && fabs(rounded) < ValueType<V>::CODE_LIMIT && again == rounded;
@@ -75,21 +79,24 @@ __device__ __forceinline__ bool quantize_one(V value, const Grid& grid, typename
 /// The grid of a chunk.
 template <typename V>
 __device__ Grid make_grid(const EncodeParameters& parameters, u32 lattice_key) {
-  Grid grid = {parameters.bound, parameters.step, parameters.inverse_step, 0.0, make_fine_grid<V>(parameters.step, parameters.inverse_step), {}, 0, false};
+  Grid grid = {parameters.bound, parameters.step, parameters.inverse_step, 0.0, make_fine_grid<V>(parameters.step, parameters.inverse_step), {}, {}};
   if (take_lattice(parameters, lattice_key, grid.step, grid.inverse_step)) grid.fine.steps_limit = 0.0;
   // A step other than twice the bound is a lattice that the host has found.
   if (grid.step != 2.0 * grid.bound) grid.fine.steps_limit = 0.0;
   grid.safe_limit = safe_code_limit<V>(grid.step);
   grid.fast.make(grid.bound, grid.step);
-  if (parameters.has_fill) {
-    V fill = ValueType<V>::from_bits(typename ValueType<V>::Bits(parameters.fill_bits));
+  if (parameters.fills.has_value) {
+    V fill = ValueType<V>::from_bits(typename ValueType<V>::Bits(parameters.fills.bits));
     typename ValueType<V>::Code code;
     // Values with the fill value's bits are exceptions on this grid and on its fine grid, unless a small code gives these bits back.
     bool comes_back = quantize_one<V>(fill, grid, code) && fabs(double(code)) < FAR_FILL &&
                       ValueType<V>::to_bits(restore_value<V>(double(code), grid.step)) == ValueType<V>::to_bits(fill);
-    grid.has_fill = !comes_back;
-    grid.fill = parameters.fill_bits;
+    grid.fills.bits = parameters.fills.bits;
+    grid.fills.has_value = !comes_back;
   }
+  grid.fills.least = parameters.fills.least;
+  grid.fills.greatest = parameters.fills.greatest;
+  grid.fills.has_far = parameters.fills.has_far;
   return grid;
 }
 

@@ -61,8 +61,8 @@ struct LogarithmicCoder {
         step(parameters.step),
         inverse_step(parameters.inverse_step),
         offset(i64(parameters.fixed[1])),
-        fill(parameters.fill_bits),
-        has_fill(parameters.has_fill) {}
+        fill(parameters.fills.bits),
+        has_fill(parameters.fills.has_value) {}
 
   __device__ __forceinline__ double steps(double magnitude) const {
     return ((log2_of<V>(magnitude) * inverse_step + ROUNDING) - ROUNDING) - double(offset);

@@ -78,6 +78,21 @@ shared_structs! {
         pub advance: [u32; MAX_RANK],
     }
 
+    /// The values of a chunk that stand for missing ones: see `Fills` of the codec.
+    #[derive(Default)]
+    pub struct Fills {
+        /// Bits of the fill value.
+        pub bits: u64,
+        /// The least value that is not far.
+        pub least: f64,
+        /// The greatest value that is not far.
+        pub greatest: f64,
+        /// 1 if there is a fill value.
+        pub has_value: u32,
+        /// 1 if values may be far.
+        pub has_far: u32,
+    }
+
     /// Look-up tables, made once a device.
     pub struct Tables {
         /// Code lengths of four symbols at a time, by codebook: `[four symbols][codebook][symbol of the four]`.

@@ -7,7 +7,7 @@ use quire_codec::stages::codebook::MAX_CODE_BITS;
 use quire_codec::stages::lanes::LANES;
 use quire_codec::stages::{adaptive, book_lengths};
 
-use super::common::{PLANES, SYMBOLS, Shape, Tables};
+use super::common::{Fills, PLANES, SYMBOLS, Shape, Tables};
 use crate::declare::{ConstPointer, Pointer, shared_constants, shared_structs};
 
 shared_constants! {
@@ -45,12 +45,10 @@ shared_structs! {
         pub step: f64,
         /// 1 / `step`.
         pub inverse_step: f64,
-        /// Bits of the fill value.
-        pub fill_bits: u64,
+        /// The values that stand for missing ones.
+        pub fills: Fills,
         /// Least exponent of a lattice that is wider than `step`.
         pub needed_bit: i32,
-        /// 1 if there is a fill value.
-        pub has_fill: u32,
         /// 1 if values are big-endian.
         pub big_endian: u32,
         /// Codebook policy: `POLICY_AUTO`, `POLICY_DICTIONARY` or `POLICY_CUSTOM`.
@@ -63,16 +61,14 @@ shared_structs! {
         pub kind: u32,
         /// Coding byte of a stream that is neither constant nor stored.
         pub coding: u32,
+        /// Bytes of `stored_header`.
+        pub stored_header_len: u32,
         /// First numbers of the body. On a linear grid `assemble` writes the half step that `inspect` has found in place of the first.
         pub fixed: [u64; 2],
         /// Bytes of `fixed` and of the number of exceptions behind it; 0 where the grid has no exceptions.
         pub fixed_len: u32,
         /// Codebooks of the dataset.
         pub books: u32,
-        /// Bytes of `stored_header`.
-        pub stored_header_len: u32,
-        /// 0.
-        pub reserved: u32,
         /// The header of a constant stream, in which `assemble` changes the coding; the checksum is still 0.
         pub header: [u8; HEADER_ROOM],
         /// The header of a stored stream; the checksum is still 0.

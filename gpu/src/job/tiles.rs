@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use quire_codec::stages::choice;
 
-use super::common::{MAX_RANK, Shape};
+use super::common::{Fills, MAX_RANK, Shape};
 use crate::declare::{ConstPointer, Pointer, shared_constants, shared_structs};
 
 shared_constants! {
@@ -143,10 +143,8 @@ shared_structs! {
         pub step: f64,
         /// 1 / `step`.
         pub inverse_step: f64,
-        /// Bits of the fill value.
-        pub fill_bits: u64,
-        /// 1 if values with the bits of the fill value are exceptions.
-        pub has_fill: u32,
+        /// The values that are exceptions because they stand for missing ones.
+        pub fills: Fills,
         /// 1 if values are big-endian.
         pub big_endian: u32,
         /// Kinds of interpolation to measure: 0 if interpolation is no candidate.

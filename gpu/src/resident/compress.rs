@@ -14,7 +14,7 @@ use std::thread::{Builder, scope};
 use quire_codec::stages::choice::TileChoice;
 use quire_codec::stages::grid::Grid;
 use quire_codec::stages::predictor::Predictor;
-use quire_codec::stages::settled_bound;
+use quire_codec::stages::settled;
 use quire_codec::{CodingPolicy, Config, ErrorBound, Layout, Workspace, check_bound, max_stream_len, memory};
 
 use super::boxes::{Boxes, Way, copy_runs};
@@ -338,13 +338,12 @@ impl<'a> Compressing<'a> {
         if self.layout.is_constant(chunk) {
             return Ok(self.constant());
         }
-        let Some(bound) = settled_bound(chunk, self.layout, self.config)? else {
+        let Some(config) = settled(chunk, self.layout, self.config)? else {
             return Ok(Decision::Made(self.make_on_host(chunk, workspace)?));
         };
-        let config = self.config.with_bound(bound);
         let (grid, predictor) = workspace.choose(chunk, self.layout, &config)?;
         // Only on an absolute bound's grid do the kernels look for a lattice; none of these chunks is constant.
-        let is_searched = matches!(bound, ErrorBound::Absolute(_)) && self.layout.scalar.is_float();
+        let is_searched = matches!(config.bound, ErrorBound::Absolute(_)) && self.layout.scalar.is_float();
         Ok(self.kernels_with(&config, &grid, predictor, !is_searched))
     }
 

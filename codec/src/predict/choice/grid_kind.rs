@@ -30,7 +30,7 @@ pub(crate) fn for_floats<V: Value>(
     let order = layout.byte_order;
     match config.bound {
         ErrorBound::Absolute(bound) => {
-            let quantizer = Quantizer::for_chunk::<V>(chunk, order, bound, config.fill::<V>());
+            let quantizer = Quantizer::for_chunk::<V>(chunk, order, bound, config.fills::<V>());
             let predictor = chooser.choose::<V>(chunk, layout, &quantizer, config, coded)?;
             Ok((Grid::Linear(quantizer), predictor))
         }
@@ -82,7 +82,7 @@ pub(crate) fn for_integers<V: IntegerElement>(
     chooser: &mut Chooser,
 ) -> Result<(Grid, Predictor)> {
     let grid = match config.bound {
-        ErrorBound::Absolute(bound) if bound >= 1.0 => Grid::Steps(Steps::new::<V>(bound as u64, config.fill::<V>())),
+        ErrorBound::Absolute(bound) if bound >= 1.0 => Grid::Steps(Steps::new::<V>(bound as u64, config.fills::<V>())),
         ErrorBound::Absolute(_) | ErrorBound::Lossless => Grid::Exact,
         bound => return Err(unsettled(bound)),
     };
@@ -102,6 +102,7 @@ fn unsettled(bound: ErrorBound) -> Error {
 mod tests {
     use super::*;
     use crate::layout::{ByteOrder, Scalar, Shape};
+    use crate::quantize::fills::Fills;
     use crate::stream::buffers::Shared;
 
     fn layout(scalar: Scalar, values: usize) -> Layout {
@@ -150,7 +151,7 @@ mod tests {
         assert!(matches!(of_integers(&values, ErrorBound::Absolute(0.9)), Ok((Grid::Exact, _))));
         assert!(matches!(of_integers(&values, ErrorBound::Lossless), Ok((Grid::Exact, _))));
         let (grid, _) = of_integers(&values, ErrorBound::Absolute(2.7)).unwrap();
-        assert_eq!(grid, Grid::Steps(Steps::new::<i32>(2, None)));
+        assert_eq!(grid, Grid::Steps(Steps::new::<i32>(2, Fills::NONE)));
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl<V: Value> Plain<'_, V> {
     }
 
     fn has_code(&self, value: V) -> bool {
-        self.scaled(value).abs() < V::CODE_LIMIT && self.quantizer.fill() != Some(value.to_bits_i64())
+        self.scaled(value).abs() < V::CODE_LIMIT && !self.quantizer.fills().has(value)
     }
 
     fn is_out_of_reach(&self, value: V) -> bool {

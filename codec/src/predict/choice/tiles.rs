@@ -74,7 +74,7 @@ impl TileChoice {
         with_float!(
             layout.scalar,
             V => {
-                let quantizer = Quantizer::for_chunk::<V>(chunk, layout.byte_order, bound, config.fill::<V>());
+                let quantizer = Quantizer::for_chunk::<V>(chunk, layout.byte_order, bound, config.fills::<V>());
                 Some(Self::new(&layout.shape, &quantizer, fine_grid_of::<V>(&quantizer, config).is_enabled()))
             },
             else None

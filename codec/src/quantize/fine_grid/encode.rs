@@ -7,26 +7,25 @@
 //! encode_fast      computes in the type of the values; returns false if it is not certain of all results, or if there is no fast
 //!                  path for the grid or for the part's length
 //! encode_and_mark  computes in f64; every residual is a number of steps; marks the values for which that may be wrong. It does not
-//!                  look for masked fill values: callers pass none, or overwrite the results for them
+//!                  look for masked fills: callers pass none, or overwrite the results for them
 //! encode_one       computes in f64; one value by the rules
 //! ```
 //!
 //! If `encode_fast` returns false or `had_excluded` is set, `encode_after_fast_path` takes these steps. If a search, in step 1 or 3, finds excluded values, the
 //! part is encoded with other values in their place, and the remaining steps are left out.
 //!
-//! 1. If a value has the bits of a masked fill value, or `had_excluded` is set, the part is searched for excluded values. If there are none, `encode_fast` is
+//! 1. If a value is a masked fill, or `had_excluded` is set, the part is searched for excluded values. If there are none, `encode_fast` is
 //!    called again.
 //! 2. Where the fast path is in f32, `FastF32::mark_uncertain` marks those of its results that may be wrong. Otherwise `encode_and_mark` encodes the part.
 //! 3. If more than [`MAX_MARKED_VALUES`] are marked, the part is searched for excluded values. If it has none and the marks are those of f32,
 //!    `encode_and_mark` encodes it.
 //! 4. `encode_one` encodes the marked values.
 //!
-//! A mark is an integer whose highest bit is 1 where a result may be wrong; its other bits mean nothing. Excluded values, such as masked fill values, come in
+//! A mark is an integer whose highest bit is 1 where a result may be wrong; its other bits mean nothing. Excluded values, such as masked fills, come in
 //! regions. Without replacements, each of them would take the slow way through [`FineGrid::encode_one`].
 
 use super::{ESCAPE_BASE, ESCAPE_FROM, ESCAPE_REACH, FineGrid};
 use crate::fast_paths::{Path, is_open};
-use crate::number::integer::Integer as _;
 use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
 use crate::quantize::bitmap::ones;
@@ -51,7 +50,7 @@ impl<V: Value> FineGrid<V> {
     /// positions may be unwritten or wrong. All slices have one length.
     #[inline(always)]
     pub fn encode_fast(&self, values: &[V], predictions: &[i32], residuals: &mut [i32], positions: &mut [i32]) -> bool {
-        !self.has_fill(values)
+        !self.has_fills(values)
             && match self.fast_f32 {
                 Some(fast_f32) => fast_f32.residuals(values, predictions, residuals, positions),
                 None => {
@@ -93,12 +92,12 @@ impl<V: Value> FineGrid<V> {
         positions: &mut [i32],
         had_excluded: &mut bool,
     ) -> u64 {
-        if *had_excluded || self.has_fill(values) {
+        if *had_excluded || self.has_fills(values) {
             let excluded = self.search_excluded(values, had_excluded);
             if excluded != 0 {
                 return self.encode_with_excluded(values, excluded, predictions, residuals, positions);
             }
-            // No value has the bits of a masked fill value: it would be excluded. So `had_excluded` was set, and `encode` has not tried the fast path
+            // No value is a masked fill: it would be excluded. So `had_excluded` was set, and `encode` has not tried the fast path
             // yet; other callers may have.
             if self.encode_fast(values, predictions, residuals, positions) {
                 return 0;
@@ -346,16 +345,17 @@ impl<V: Value> FineGrid<V> {
         (is_escape && self.holds(value, nearest)).then(|| (distance + ESCAPE_BASE, nearest))
     }
 
-    /// Whether any value has the bits of the fill value, where fill values are exceptions.
-    fn has_fill(&self, values: &[V]) -> bool {
-        self.fill.is_some_and(|fill| values.iter().fold(false, |any, value| any | (value.to_bits() == V::Code::from_i64(fill))))
+    /// Whether any value is an exception because it is a fill.
+    #[inline(always)]
+    fn has_fills(&self, values: &[V]) -> bool {
+        !self.fills.is_none() && self.fills.has_any(values)
     }
 
-    /// Whether rule 1 may let the value pass: it does not have the bits of a masked fill value, and its number of steps, before rounding, is below the limit.
+    /// Whether rule 1 may let the value pass: it is no masked fill, and its number of steps, before rounding, is below the limit.
     /// The second test is not in the format: it follows from the test of [`FineGrid::position`].
     #[inline(always)]
     fn may_have_position(&self, value: V) -> bool {
-        self.fill != Some(value.to_bits_i64()) && (value.to_f64() * self.inverse_step).abs() < V::STEPS_LIMIT
+        !self.fills.has(value) && (value.to_f64() * self.inverse_step).abs() < V::STEPS_LIMIT
     }
 
     /// Whether a position has few enough steps, and its restored value differs from `value` by the bound at most.

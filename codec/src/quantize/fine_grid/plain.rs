@@ -1,6 +1,7 @@
 //! FORMAT.md §5.2 word for word, one value at a time: the fine grid and its encoder are tested against it.
 
 use crate::number::value::Value;
+use crate::quantize::fills::Fills;
 
 /// `C` and `P` of the format.
 const C: f64 = f64::from_bits(0x3fbf_f7f9_fb7c_9d76);
@@ -50,9 +51,9 @@ impl Plain {
     }
 
     /// Residual and position of a value by the encoder's rules 1 to 4; `None` for an exception.
-    pub(crate) fn encode<V: Value>(&self, value: V, prediction: i32, masked_fill: Option<V>) -> Option<(i32, i32)> {
+    pub(crate) fn encode<V: Value>(&self, value: V, prediction: i32, masked: Fills) -> Option<(i32, i32)> {
         let x = value.to_f64();
-        if masked_fill.is_some_and(|fill| fill.to_bits() == value.to_bits()) {
+        if masked.has(value) {
             return None;
         }
         let (nearest, is_on) = self.position(value)?;

@@ -1,32 +1,32 @@
 //! FORMAT.md §5.4 word for word, one value at a time and in 128 bits: the steps of integers are tested against it.
 
 use crate::number::integer::Integer;
+use crate::quantize::fills::Fills;
 use crate::quantize::integer_steps::IntegerElement;
 
-/// A grid, given by its bound `e`, and the fill value that its encoder knows.
+/// A grid, given by its bound `e`, and the fills that its encoder knows.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Plain<V> {
+pub(super) struct Plain {
     pub(super) bound: u64,
-    pub(super) fill: Option<V>,
+    pub(super) fills: Fills,
 }
 
-impl<V: IntegerElement> Plain<V> {
+impl Plain {
     fn step(&self) -> i128 {
         2 * i128::from(self.bound) + 1
     }
 
     /// Decoder: the value of a code.
-    pub(super) fn value(&self, code: i64) -> i128 {
+    pub(super) fn value<V: IntegerElement>(&self, code: i64) -> i128 {
         let (least, greatest) = range::<V>();
         (i128::from(code) * self.step()).clamp(least, greatest)
     }
 
     /// Encoder: the code of a value, and whether the value is an exception.
-    pub(super) fn code(&self, value: V) -> (i64, bool) {
+    pub(super) fn code<V: IntegerElement>(&self, value: V) -> (i64, bool) {
         let x = value.exactly();
         let code = (x + i128::from(self.bound)).div_euclid(self.step()) as i64;
-        let is_fill = self.fill.is_some_and(|fill| fill.exactly() == x);
-        (code, is_fill && self.value(code) != x)
+        (code, self.fills.has(value) && self.value::<V>(code) != x)
     }
 }
 

@@ -1,48 +1,50 @@
 //! FORMAT.md §5.1 word for word, one value at a time: the grid of differences and its encoder are tested against it.
 
 use crate::number::value::Value;
+use crate::quantize::fills::Fills;
 use crate::quantize::fine_grid::plain::Plain as FineGrid;
 
-/// A grid, given by its half step, and what its encoder knows besides: the bound and the dataset's fill value.
+/// A grid, given by its half step, and what its encoder knows besides: the bound and the chunk's fills.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Plain<V> {
+pub(crate) struct Plain {
     pub(crate) half_step: f64,
     pub(crate) bound: f64,
-    pub(crate) fill: Option<V>,
+    pub(crate) fills: Fills,
 }
 
-impl<V: Value> Plain<V> {
+impl Plain {
     fn step(&self) -> f64 {
         2.0 * self.half_step
     }
 
     /// Decoder: the value of a code.
-    pub(crate) fn value(&self, code: i64) -> V {
+    pub(crate) fn value<V: Value>(&self, code: i64) -> V {
         V::round_from(code as f64 * self.step())
     }
 
-    fn nearest(&self, value: V) -> f64 {
+    fn nearest<V: Value>(&self, value: V) -> f64 {
         (value.to_f64() * (1.0 / self.step())).round_ties_even()
     }
 
-    /// Encoder: the code of a value by rules 1 to 5; `None` for an exception.
-    pub(crate) fn code(&self, value: V) -> Option<i64> {
+    /// Encoder: the code of a value by rules 1 to 6; `None` for an exception.
+    pub(crate) fn code<V: Value>(&self, value: V) -> Option<i64> {
         let code = self.nearest(value);
         let limit = 2f64.powi(if V::SIZE == 8 { 51 } else { 31 });
-        let restored = self.value(code as i64);
-        let is_fill = |value: V| self.fill.is_some_and(|fill| fill.to_bits() == value.to_bits());
+        let restored: V = self.value(code as i64);
+        let is_fill_value = |value: V| self.fills.value() == Some(value.to_bits_i64());
         let rules = [
             (value.to_f64() - restored.to_f64()).abs() <= self.bound,
             code.abs() < limit,
             self.nearest(restored) == code,
-            !is_fill(value) || is_fill(restored) && code.abs() < 32.0,
-            !self.fine_grid().is_some_and(|fine| is_between_steps(&fine, value)),
+            !is_fill_value(value) || is_fill_value(restored) && code.abs() < 32.0,
+            !self.fine_grid::<V>().is_some_and(|fine| is_between_steps(&fine, value)),
+            !self.fills.span().is_far(value.to_f64()),
         ];
-        (rules == [true; 5]).then_some(code as i64)
+        (rules == [true; 6]).then_some(code as i64)
     }
 
     /// The fine grid, if there is one (§5.2).
-    fn fine_grid(&self) -> Option<FineGrid> {
+    fn fine_grid<V: Value>(&self) -> Option<FineGrid> {
         let (steps_limit, least_step) = match V::SIZE {
             4 => (512, 1e-28),
             8 => (32_768, 1e-290),

@@ -1,14 +1,15 @@
 use super::super::plain::Plain;
 use super::super::position_of;
 use super::*;
+use crate::quantize::fills::{Fills, Span};
 use crate::quantize::quantizer::Quantizer;
 use crate::random::Random;
 
 /// Encodes a row by all ways that there are and compares each value with the format's rules.
-fn check_row<V: Value>(plain: Plain, fill: Option<V>, values: &[V], predictions: &[i32]) {
-    let fine = FineGrid::<V>::new(&Quantizer::new(plain.bound).with_fill(fill.map(V::to_bits_i64)));
+fn check_row<V: Value>(plain: Plain, fills: Fills, values: &[V], predictions: &[i32]) {
+    let fine = FineGrid::<V>::new(&Quantizer::new(plain.bound).with_fills(fills));
     let expected: Vec<Option<(i32, i32)>> =
-        values.iter().zip(predictions).map(|(&value, &prediction)| plain.encode(value, prediction, fill)).collect();
+        values.iter().zip(predictions).map(|(&value, &prediction)| plain.encode(value, prediction, fills)).collect();
     let check = |way: &str, index: usize, found: Option<(i32, i32)>| {
         let (value, prediction) = (values[index].to_f64(), predictions[index]);
         assert_eq!(found, expected[index], "{way}: {value:e} predicted by {prediction}, {plain:?}, {} values", values.len());
@@ -36,7 +37,7 @@ fn check_row<V: Value>(plain: Plain, fill: Option<V>, values: &[V], predictions:
     fine.encode_and_mark(values, predictions, &mut residuals, &mut positions, &mut marks);
     for index in 0..values.len() {
         check("encode_one", index, fine.encode_one(values[index], predictions[index]));
-        if marks[index] >> 31 == 0 && fill.is_none_or(|fill| fill.to_bits() != values[index].to_bits()) {
+        if marks[index] >> 31 == 0 && !fills.has(values[index]) {
             check("encode_and_mark", index, Some((residuals[index], positions[index])));
         }
     }
@@ -71,9 +72,12 @@ fn check_rows<V: Value>(steps_limit: i32, bounds: &[f64]) {
                     }));
                     predictions.push(prediction);
                 }
-                check_row(plain, None, &values, &predictions);
-                check_row(plain, Some(V::round_from(-999.0 * step)), &values, &predictions);
-                check_row(plain, Some(V::round_from(f64::NAN)), &values, &predictions);
+                let narrow = [-2.0, 40.0].map(|steps| V::round_from(steps * step).to_f64());
+                for span in [Span::ALL, Span { least: narrow[0], greatest: narrow[1] }] {
+                    for fill in [None, Some(-999.0 * step), Some(f64::NAN)] {
+                        check_row(plain, Fills::new(fill.map(V::round_from), span), &values, &predictions);
+                    }
+                }
             }
         }
     }
@@ -92,8 +96,8 @@ fn every_way_encodes_binary64_by_the_rules() {
 #[test]
 fn predictions_at_the_ends_of_32_bits_give_exceptions_or_wrap() {
     for prediction in [i32::MIN, i32::MIN + 3, i32::MAX - 3, i32::MAX, 1 << 30] {
-        check_row(Plain { bound: 0.5, steps_limit: 512 }, None, &[0.0f32, 3.0, -511.0], &[prediction; 3]);
-        check_row(Plain { bound: 0.5, steps_limit: 32_768 }, None, &[0.0f64, 3.0, -32_767.0], &[prediction; 3]);
+        check_row(Plain { bound: 0.5, steps_limit: 512 }, Fills::NONE, &[0.0f32, 3.0, -511.0], &[prediction; 3]);
+        check_row(Plain { bound: 0.5, steps_limit: 32_768 }, Fills::NONE, &[0.0f64, 3.0, -32_767.0], &[prediction; 3]);
     }
 }
 
@@ -101,7 +105,7 @@ fn predictions_at_the_ends_of_32_bits_give_exceptions_or_wrap() {
 fn values_whose_position_overflows_are_exceptions() {
     let values: [f64; MAX_VALUES_PER_CALL] = std::array::from_fn(|index| 1.7e308 + index as f64 * 1e305);
     for bound in [1e303, 1e304, 3e307] {
-        check_row(Plain { bound, steps_limit: 32_768 }, None, &values, &[0; MAX_VALUES_PER_CALL]);
+        check_row(Plain { bound, steps_limit: 32_768 }, Fills::NONE, &values, &[0; MAX_VALUES_PER_CALL]);
     }
 }
 
