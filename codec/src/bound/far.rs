@@ -17,8 +17,10 @@ use crate::number::element::Element;
 use crate::quantize::fills::Span;
 use crate::simd::widely_vectorized;
 
-/// Most different far values above the others, and most below them. A chunk has far values only if it has more different other values than this number.
+/// Most different far values above the others, and most below them.
 const MOST_FAR: usize = 16;
+/// Least number of different other values.
+const LEAST_OTHERS: usize = 8;
 /// A value is far if its distance from the others is more than this number of ranges of the others.
 const FAR_RANGES: f64 = 64.0;
 /// See [`FAR_RANGES`], for a value that occurs [`OFTEN`] times or more.
@@ -46,7 +48,7 @@ pub(super) fn span_of(chunk: &[u8], layout: &Layout, config: &Config) -> Span {
                 break;
             }
         }
-        if ends == whole || !has_many_values(&groups_in(ends)) { Span::ALL } else { ends }
+        if ends == whole || has_few_values(&groups_in(ends)) { Span::ALL } else { ends }
     })
 }
 
@@ -145,10 +147,10 @@ fn add_above<V: Element>(
     is_complete.then_some(next)
 }
 
-/// Whether a chunk has more than [`MOST_FAR`] different values that count.
-fn has_many_values<V: Element>(groups: &Groups<'_, V>) -> bool {
+/// Whether fewer than [`LEAST_OTHERS`] different values count.
+fn has_few_values<V: Element>(groups: &Groups<'_, V>) -> bool {
     let mut different = Different::NONE;
-    !groups.all(|values| values.iter().all(|&value| value.is_nan() || different.add(value, MOST_FAR)))
+    groups.all(|values| values.iter().all(|&value| value.is_nan() || different.add(value, LEAST_OTHERS - 1)))
 }
 
 #[cfg(test)]
@@ -188,7 +190,7 @@ mod tests {
             }
         }
         let has_far = (first, last) != (0, different.len().saturating_sub(1));
-        if !has_far || last - first < 16 { Span::ALL } else { Span { least: different[first], greatest: different[last] } }
+        if !has_far || last - first < 7 { Span::ALL } else { Span { least: different[first], greatest: different[last] } }
     }
 
     fn span<V: Element>(scalar: Scalar, values: &[V], order: ByteOrder, fill: Option<u64>) -> Span {
@@ -231,13 +233,13 @@ mod tests {
         let pixels: Vec<f64> =
             (0..4096).map(|index| if index % 256 == 9 { 1e6 * index as f64 } else { both[index + 900] }).collect();
         assert!(check(&pixels, "different hot pixels").greatest < 291.0);
-        let few = Span { least: 1.0, greatest: 17.0 };
-        let numbers: Vec<i16> = (1..=17).chain([-32_768; 3]).collect();
+        let few = Span { least: 1.0, greatest: 8.0 };
+        let numbers: Vec<i16> = (1..=8).chain([-32_768; 3]).collect();
         assert_eq!(span(Scalar::I16, &numbers, ByteOrder::Big, None), few);
         let halves: Vec<Binary16> = numbers.iter().map(|&number| Binary16::from_f64(number.into())).collect();
         assert_eq!(span(Scalar::F16, &halves, ByteOrder::Little, None), few);
         assert_eq!(span(Scalar::I16, &numbers, ByteOrder::Little, Some(0x8000)), Span::ALL, "a declared fill value has no part");
-        assert_eq!(span(Scalar::I16, &numbers[1..], ByteOrder::Little, None), Span::ALL, "16 values are too few");
+        assert_eq!(span(Scalar::I16, &numbers[1..], ByteOrder::Little, None), Span::ALL, "seven values are too few");
     }
 
     #[test]

@@ -64,9 +64,9 @@ impl<'a> Search<'a> {
         layout: &Layout,
         settle: &'a dyn Fn(f64) -> ErrorBound,
     ) -> Self {
-        // A bound above half the range makes no shorter stream, and one below the type's own precision no better values.
+        // A bound above half the range makes no shorter stream. A few large values may make the range: bounds may be smaller than the type's precision there.
         let digits =
-            if layout.scalar.is_float() { [10.0, 17.0, 25.0, 54.0][layout.scalar.size().ilog2() as usize] } else { 65.0 };
+            if layout.scalar.is_float() { 3.0 * [10.0, 17.0, 25.0, 54.0][layout.scalar.size().ilog2() as usize] } else { 65.0 };
         let range = range.width().clamp(f64::MIN_POSITIVE, super::LARGEST_BOUND);
         let greatest = log2(range.min(ceiling.unwrap_or(range)).max(f64::MIN_POSITIVE), LOG_TERMS.len());
         let bytes = layout.chunk_bytes() as f64;
@@ -155,7 +155,8 @@ impl<'a> Search<'a> {
             _ => {
                 let bits = 8.0 * (length as f64 - exp2(self.wanted, EXP_TERMS.len())) / self.values;
                 let by_last = last.map(|(last_at, last_off)| 1.2 * off * (at - last_at) / (last_off - off));
-                let doublings = by_last.filter(|step| step.is_finite() && step * off > 0.0).unwrap_or(bits).abs().clamp(0.5, 6.0);
+                let doublings =
+                    by_last.filter(|step| step.is_finite() && step * off > 0.0).unwrap_or(bits).abs().clamp(0.5, 12.0);
                 at + if off > 0.0 { doublings } else { -doublings }
             }
         };

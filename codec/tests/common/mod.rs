@@ -54,10 +54,11 @@ pub(crate) enum Content {
     Bits,
     Constant,
     Outliers,
+    FarValues,
     MinusZero,
 }
 
-pub(crate) const CONTENTS: [Content; 14] = [
+pub(crate) const CONTENTS: [Content; 15] = [
     Content::Smooth,
     Content::Noise,
     Content::MostlyZero,
@@ -71,6 +72,7 @@ pub(crate) const CONTENTS: [Content; 14] = [
     Content::Bits,
     Content::Constant,
     Content::Outliers,
+    Content::FarValues,
     Content::MinusZero,
 ];
 
@@ -145,6 +147,11 @@ pub(crate) fn values(content: Content, elements: usize, seed: u64) -> Vec<f64> {
                         smooth
                     }
                 }
+                Content::FarValues => match i % 50 {
+                    7..20 => -9999.0,
+                    33 => 1e20 * (1 + i % 3) as f64,
+                    _ => smooth,
+                },
                 Content::MinusZero => [-0.0, 0.0, 1.0][random.below(3) as usize],
             }
         })
