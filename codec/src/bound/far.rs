@@ -91,7 +91,7 @@ fn next_below_gap<V: Element>(groups: &Groups<'_, V>, ends: Span, sign: f64, mos
         let next = add_above(groups, sign, threshold, greatest, &mut different, most)?;
         let candidates = &mut different.values[..different.len];
         candidates.sort_unstable_by(|one, other| other.0.total_cmp(&one.0));
-        for count in (1..=candidates.len()).rev() {
+        for count in 1..=candidates.len() {
             let (value, occurs) = candidates[count - 1];
             let below = candidates.get(count).map_or(next, |&(value, _)| value);
             let (gap, range) = (value - below, below - least);
@@ -176,12 +176,11 @@ mod tests {
             };
             let least_kept = different.len().saturating_sub(17);
             if let Some(end) =
-                (least_kept.max(first)..last).find(|&at| is_far(different[at + 1], different[at], different[first]))
+                (least_kept.max(first)..last).rev().find(|&at| is_far(different[at + 1], different[at], different[first]))
             {
                 last = end;
             }
-            if let Some(start) =
-                (first + 1..=last.min(16)).rev().find(|&at| is_far(different[at - 1], different[at], different[last]))
+            if let Some(start) = (first + 1..=last.min(16)).find(|&at| is_far(different[at - 1], different[at], different[last]))
             {
                 first = start;
             }
