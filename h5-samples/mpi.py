@@ -87,11 +87,12 @@ class Filters:
             sys.path.append(str(peers))
             import hdf5plugin
 
+            from peer_calls import FILTERS
+
             files = hdf5plugin.get_config().registered_filters
-            options = {SZ3: lambda bound: hdf5plugin.SZ3(absolute=bound), ZFP: lambda bound: hdf5plugin.Zfp(accuracy=bound)}
             for name, key in ((SZ3, "sz3"), (ZFP, "zfp")):
                 self.load(name, Path(files[key]))
-                self.parameters[name] = lambda bound, chosen=options[name]: (chosen(bound).filter_id, chosen(bound).filter_options)
+                self.parameters[name] = lambda bound, of=FILTERS[name]: ((chosen := of(np.empty(0), bound)).filter_id, chosen.filter_options)
 
     def load(self, name: str, file: Path) -> ctypes.CDLL:
         library = ctypes.CDLL(str(file))
