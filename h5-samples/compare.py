@@ -33,7 +33,7 @@ from typing import NamedTuple
 import h5py
 import numpy as np
 
-from arrays import CHUNK_EXTENTS, CHUNKS, at_most_four_axes, cut, load_arrays
+from arrays import CHUNK_EXTENTS, CHUNKS, at_most_four_axes, cut, load_arrays, smooth_fields
 from demo import RELATIVE_BOUNDS, Field, machine, progress, step
 from filter_call import PLUGIN_FILE, REVERSE, Plugin, chunk_words
 from measured import measured
@@ -240,7 +240,9 @@ def measure(table: str, arrays: dict[str, list[Field]], bounds: tuple[float, ...
             results[item] = outcome
     progress("")
     results = {item: results[item] for item in work}
-    write_outcomes(kept, {(name, values[name], relative, calls[codec]): outcome for (name, relative, codec), outcome in results.items()})
+    current = {codec.call for codecs in TABLES.values() for codec in codecs.values()}
+    found = {(name, values[name], relative, calls[codec]): outcome for (name, relative, codec), outcome in results.items()}
+    write_outcomes(kept, {key: outcome for key, outcome in (known | found).items() if key[3] in current})
     every = {(name, relative, codec): results.get((name, relative, codec)) for name, relative, codec in itertools.product(arrays, bounds, codecs)}
     return {(name, relative, codec): outcome or results[name, bounds[0], codec] for (name, relative, codec), outcome in every.items()}
 
@@ -270,7 +272,7 @@ def write_outcomes(kept: Path, outcomes: dict[Key, Outcome]) -> None:
 # 4. Report
 
 
-def report(arrays: dict[str, list[Field]], results: Results, whole: Results) -> str:
+def report(arrays: dict[str, list[Field]], smooth: dict[str, list[Field]], results: Results, whole: Results) -> str:
     """The text of the results: a preamble and the tables."""
     lossy = tuple(codec for codec, call in CODECS.items() if not call.lossless)
     calls = {**CODECS, **{name: WHOLE[name] for name in WHOLE if name not in CODECS}}
@@ -290,14 +292,19 @@ def report(arrays: dict[str, list[Field]], results: Results, whole: Results) -> 
         "         - no result, reasons at the end; * mean over those arrays alone that have a result",
         *(f"{name + ':':<13}{codec.call}" for name, codec in calls.items()),
         "",
-        *ratio_tables(arrays, results, tuple(CODECS), BOUNDS),
+        *ratio_rows(arrays, results, tuple(CODECS), BOUNDS),
+        *mean_rows(arrays, results, tuple(CODECS), BOUNDS),
         "",
         "whole arrays, the bound a share of the array's range",
-        *ratio_tables(arrays, whole, tuple(WHOLE), RELATIVE_BOUNDS),
+        *ratio_rows(arrays, whole, tuple(WHOLE), RELATIVE_BOUNDS),
+        *mean_rows(arrays, whole, tuple(WHOLE), RELATIVE_BOUNDS),
+        "",
+        "fields of 64^3 values by formulas, f32 and f64: sines and a bell",
+        *ratio_rows(smooth, results, tuple(CODECS), BOUNDS),
         "",
         "largest error of an ordinary value, in bounds (values beyond the bound + special values changed)",
         row("array", "bound", lossy, 21),
-        *(row(name, relative, [check_cell(results[name, relative, codec]) for codec in lossy], 21) for name in arrays for relative in BOUNDS),
+        *(row(name, relative, [check_cell(results[name, relative, codec]) for codec in lossy], 21) for name in [*arrays, *smooth] for relative in BOUNDS),
         "",
         *failures({**whole, **results}),
     ]
@@ -325,11 +332,14 @@ def groups_of(arrays: dict[str, list[Field]]) -> dict[str, list[str]]:
     return {"all": list(arrays), "generated": [name for name in arrays if name not in real], "real": real, "real, gridded": gridded}
 
 
-def ratio_tables(arrays: dict[str, list[Field]], results: Results, codecs: tuple[str, ...], bounds: tuple[float, ...]) -> Iterator[str]:
-    """The ratios of all arrays, their means, and the means of the quotients of our ratio and each codec's."""
+def ratio_rows(arrays: Iterable[str], results: Results, codecs: tuple[str, ...], bounds: tuple[float, ...]) -> Iterator[str]:
     yield row("array", "bound", codecs)
     for name, relative in itertools.product(arrays, bounds):
         yield row(name, relative, [ratio_cell(results[name, relative, codec]) for codec in codecs])
+
+
+def mean_rows(arrays: dict[str, list[Field]], results: Results, codecs: tuple[str, ...], bounds: tuple[float, ...]) -> Iterator[str]:
+    """Means of the ratio, and of the quotients of our ratio and each codec's."""
     quotient = f"{OURS}'s ratio / the other's, over the arrays that both have a result for"
     for title, of in (("the ratio", lambda outcome, _: outcome.ratio), (quotient, lambda other, ours: ours.ratio / other.ratio)):
         yield from ("", f"geometric means of {title}", row("arrays", "bound", codecs))
@@ -385,11 +395,12 @@ def main() -> int:
     found = {array.name: array for array in load_arrays(arguments.data)}
     arrays = {name: chunks for name, array in found.items() if (chunks := cut(array))}
     step(f"{len(arrays)} arrays, {sum(map(len, arrays.values()))} chunks")
-    results = measure("chunks", arrays, BOUNDS, CODECS, arguments.results / "compare.csv")
+    smooth = {array.name: [array] for array in smooth_fields()}
+    results = measure("chunks", arrays | smooth, BOUNDS, CODECS, arguments.results / "compare.csv")
     step("whole arrays")
     whole = {name: [Field(name, np.ascontiguousarray(at_most_four_axes(found[name].values)), found[name].fill)] for name in arrays}
-    whole_results = measure("whole", whole, RELATIVE_BOUNDS, WHOLE, arguments.results / "compare_whole.csv")
-    text = report(arrays, results, whole_results)
+    whole_results = measure("whole", whole, RELATIVE_BOUNDS, WHOLE, arguments.results / "compare.csv")
+    text = report(arrays, smooth, results, whole_results)
     print(text, end="")
     (arguments.results / "compare.txt").write_text(text)
     ours = [outcome for (_, _, codec), outcome in [*results.items(), *whole_results.items()] if codec == OURS]

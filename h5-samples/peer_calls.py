@@ -34,9 +34,9 @@ class Stream(NamedTuple):
 
 
 class Library(NamedTuple):
-    """A compressor of arrays: its packages, the call in words, and the calls. A lossless one takes no notice of the bound."""
+    """A compressor of arrays: its package, the call in words, and the calls. A lossless one takes no notice of the bound."""
 
-    packages: str
+    package: str
     call: str
     compress: Callable[[np.ndarray, float], Stream]
     #: Takes an array of the type and shape that come back.
@@ -119,13 +119,9 @@ def through_hdf5(name: str) -> Library:
         with h5py.File(h5py.h5f.open_file_image(stream.content)) as source:
             return source["x"][...]
 
-    return Library("hdf5plugin", filter_call(name), compress, decompress, name in LOSSLESS_FILTERS)
-
-
-def filter_call(name: str) -> str:
-    """A filter's call in words."""
-    arguments = FILTERS[name](np.zeros(1, np.float32), 0.125)
-    return f"h5py, {arguments}".replace("0.125", "BOUND")
+    package = "h5py" if name == "gzip" else "hdf5plugin"
+    call = str(FILTERS[name](np.zeros(1, np.float32), 0.125)).replace("0.125", "BOUND")
+    return Library(package, call, compress, decompress, name in LOSSLESS_FILTERS)
 
 
 # Libraries
@@ -229,9 +225,9 @@ def versions(packages: Iterable[str]) -> str:
 
 def described(library: Library) -> str:
     """Package, version and call."""
-    return f"{versions([library.packages])}, {library.call}"
+    return f"{versions([library.package])}, {library.call}"
 
 
 def described_filters(names: Iterable[str]) -> list[str]:
     """A line for each filter, for the head of a table."""
-    return [f"{name}: {versions(['hdf5plugin'])}, {filter_call(name)}" for name in names]
+    return [f"{name + ':':<8} {described(through_hdf5(name))}" for name in names]

@@ -284,7 +284,7 @@ def sweep(arguments: argparse.Namespace) -> Path:
     with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, names)
         if not done:
-            file.write(f"# {measured()}; command: h5-samples/sweep; each row has its own commit\n")
+            file.write(f"# {measured().partition(',')[0]}, the commit of each row in its last column; command: h5-samples/sweep\n")
             file.writelines(f"# {line}\n" for line in described_filters(arguments.peers))
             writer.writeheader()
         failures = 0
