@@ -110,8 +110,10 @@ CODECS = {
     **{name: of_library(LIBRARIES[name]) for name in ("pcodec", "Blosc2")},
     "gzip": of_library(through_hdf5("gzip")),
 }
+# What rate_distortion.py measures. For an equal PSNR, SPERR's authors give it a PSNR.
+AT_PSNR = {**{name: CODECS[name] for name in (OURS, SZ3, "ZFP", "SPERR")}, "SPERR PSNR": of_library(through_hdf5("SPERR PSNR"), gaps_apart=True)}
 WHOLE = {OURS: in_chunks(CODECS[OURS]), "SZ3 chunks": in_chunks(CODECS[SZ3]), **{f"{name} whole": CODECS[name] for name in (SZ3, "ZFP", "SPERR")}}
-TABLES = {"chunks": CODECS, "whole": WHOLE}
+TABLES = {"chunks": CODECS, "whole": WHOLE, "PSNR": AT_PSNR}
 
 
 # 3. Measuring
@@ -327,9 +329,17 @@ def row(first: str, second: float | str, cells: Iterable[str], width: int = 11) 
 
 
 def groups_of(arrays: dict[str, list[Field]]) -> dict[str, list[str]]:
+    """Groups of arrays. Gridded ones are real arrays of two axes or more."""
     real = [name for name in arrays if name.startswith("real_")]
     gridded = [name for name in real if arrays[name][0].values.ndim > 1]
-    return {"all": list(arrays), "generated": [name for name in arrays if name not in real], "real": real, "real, gridded": gridded}
+    gaps = [name for name in gridded if not all(chunk.valid.all() for chunk in arrays[name])]
+    return {
+        "all": list(arrays),
+        "generated": [name for name in arrays if name not in real],
+        "real": real,
+        "gridded, no gaps": [name for name in gridded if name not in gaps],
+        "gridded, gaps": gaps,
+    }
 
 
 def ratio_rows(arrays: Iterable[str], results: Results, codecs: tuple[str, ...], bounds: tuple[float, ...]) -> Iterator[str]:

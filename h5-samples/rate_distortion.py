@@ -1,4 +1,5 @@
 """Bits per value against PSNR: the plugin's filter(), SZ3, ZFP and SPERR on a chunk of each array, with a picture of four fields and one of all arrays.
+Each is given bounds, and SPERR a PSNR as well: then it promises nothing for single values.
 
 Run by compare.sh, as compare.py is, whose codecs and checks it uses: the bound of every value is checked in f64.
 
@@ -17,14 +18,14 @@ from statistics import geometric_mean
 import numpy as np
 
 from arrays import load_arrays, middle_chunk
-from compare import CODECS, OURS, Results, groups_of, measure
+from compare import AT_PSNR, OURS, Results, groups_of, measure
 from demo import Field, step
 from measured import measured
 
 BANDS = ((40, 55), (60, 75), (80, 90))  # decibels
 BOUNDS = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
-COLORS = {OURS: "#d62728", "SZ3": "#1f77b4", "ZFP": "#2ca02c", "SPERR": "#ff7f0e"}
-MARKERS = {OURS: "o", "SZ3": "s", "ZFP": "^", "SPERR": "D"}
+COLORS = {OURS: "#d62728", "SZ3": "#1f77b4", "ZFP": "#2ca02c", "SPERR": "#ff7f0e", "SPERR PSNR": "#8c564b"}
+MARKERS = {OURS: "o", "SZ3": "s", "ZFP": "^", "SPERR": "D", "SPERR PSNR": "v"}
 TITLES = {
     "turbulence_resolved": "turbulent velocity, resolved",
     "turbulence_density": "log-normal density, nine decades",
@@ -74,7 +75,7 @@ def band_table(results: Results, groups: dict[str, list[str]]) -> str:
         measured(),
         "command: h5-samples/compare.sh",
         f"bits of the other codec over ours at equal PSNR; a chunk of each array, bounds {BOUNDS[0]:g} to {BOUNDS[-1]:g} of its range; - less than half of the band",
-        *(f"{codec + ':':<8}{CODECS[codec].call}" for codec in COLORS),
+        *(f"{codec + ':':<12}{AT_PSNR[codec].call}" for codec in COLORS),
         "",
         title,
     ]
@@ -96,7 +97,7 @@ def plot_bands(results: Results, names: list[str], file: Path) -> None:
     import matplotlib.pyplot as plt
 
     others = [codec for codec in COLORS if codec != OURS]
-    figure, axes = plt.subplots(1, len(others), figsize=(12, 4.5))
+    figure, axes = plt.subplots(1, len(others), figsize=(15, 4.5))
     for axis, codec in zip(axes, others):
         for place, band in enumerate(BANDS):
             found = sorted(quotients(results, names, codec, band).values())
@@ -155,7 +156,7 @@ def main() -> None:
     chunks = {name: chunk for name, chunk in found.items() if chunk is not None}
     step(f"bits per value against PSNR: {len(chunks)} arrays, {len(COLORS)} codecs, {len(BOUNDS)} bounds")
     measured_chunks = {name: [chunk] for name, chunk in chunks.items()}
-    results = measure("chunks", measured_chunks, BOUNDS, COLORS, arguments.results / "rate_distortion.csv")
+    results = measure("PSNR", measured_chunks, BOUNDS, COLORS, arguments.results / "rate_distortion.csv")
     plot(chunks, results, arguments.results / "rate_distortion.png")
     (arguments.results / "equal_psnr.txt").write_text(band_table(results, groups_of(measured_chunks)))
     plot_bands(results, list(chunks), arguments.results / "equal_psnr.png")

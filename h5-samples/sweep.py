@@ -46,7 +46,7 @@ CHUNKS = {
 DEFAULT_CHUNK = {1: (262144,), 2: (512, 512), 3: (64, 64, 64), 4: (4, 16, 64, 64)}
 OTHER_MODES = ("rel=1e-3", "pwrel=1e-3", "psnr=60", "ratio=10", "lossless")
 OURS = ("Quire", "Quire bit planes")
-PEERS = tuple(FILTERS)
+PEERS = ("SZ3", "ZFP", "SPERR", *LOSSLESS)
 REPEATS = 3
 # Colors of the picture. Those of our filter on a GPU are darker.
 COLORS = {
