@@ -224,7 +224,7 @@ def in_own_process(table: str, codec: str, chunks: list[Field], relative: float)
 def measure(table: str, arrays: dict[str, list[Field]], bounds: tuple[float, ...], codecs: Iterable[str], kept: Path) -> Results:
     """Measures codecs of a table, arrays and bounds, a few processes at a time. Lossless codecs are measured at one bound. Outcomes of other compressors
     that `kept` has for these values and calls are taken from there, and all outcomes go to it."""
-    values = {name: f"{functools.reduce(lambda crc, chunk: zlib.crc32(chunk.values, crc), chunks, 0):08x}" for name, chunks in arrays.items()}
+    values = {name: crc32(chunks) for name, chunks in arrays.items()}
     calls = {codec: TABLES[table][codec].call for codec in codecs}
     known = read_outcomes(kept)
     work = [
@@ -247,6 +247,14 @@ def measure(table: str, arrays: dict[str, list[Field]], bounds: tuple[float, ...
     write_outcomes(kept, {key: outcome for key, outcome in (known | found).items() if key[3] in current})
     every = {(name, relative, codec): results.get((name, relative, codec)) for name, relative, codec in itertools.product(arrays, bounds, codecs)}
     return {(name, relative, codec): outcome or results[name, bounds[0], codec] for (name, relative, codec), outcome in every.items()}
+
+
+def crc32(chunks: list[Field]) -> str:
+    """Of the values of chunks and their shapes."""
+    found = 0
+    for chunk in chunks:
+        found = zlib.crc32(chunk.values, zlib.crc32(repr(chunk.values.shape).encode(), found))
+    return f"{found:08x}"
 
 
 def read_outcomes(kept: Path) -> dict[Key, Outcome]:
