@@ -28,7 +28,6 @@ from statistics import geometric_mean
 
 import h5py
 import hdf5plugin
-import numpy as np
 
 from arrays import at_most_four_axes, load_arrays
 from compare import DATA_PACKAGES, debian_version

@@ -27,8 +27,8 @@ from filter_call import REVERSE, Plugin, chunk_words
 from measured import measured
 from peer_calls import LIBRARIES, Stream, described, without_gaps
 
-OURS, SZ3 = "Quire", "SZ3"
-OTHERS = (SZ3, "ZFP")
+OURS, SZ3, ZFP = "Quire", "SZ3", "ZFP"
+OTHERS = (SZ3, ZFP)
 
 # A function that compresses and one that decompresses. Both return seconds and a result: the stream's bytes with the stream, and the values.
 Codec = tuple[Callable[[], tuple[float, Stream]], Callable[[Stream], tuple[float, np.ndarray]]]
