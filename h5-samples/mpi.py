@@ -293,8 +293,11 @@ def rank(settings: dict[str, Any]) -> None:
         import h5py
         from mpi4py import MPI
 
+        from peer_calls import described_filters
+
         versions = f"h5py {h5py.__version__}, parallel HDF5 {h5py.version.hdf5_version}, {MPI.Get_library_version().split(',')[0]}, numpy {np.__version__}"
-        (job.folder / "versions").write_text(versions)
+        calls = described_filters((SZ3, ZFP)) if settings["peers"] else []
+        (job.folder / "versions").write_text("\n".join([versions, *calls]))
 
 
 def serial(settings: dict[str, Any]) -> None:
