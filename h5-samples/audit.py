@@ -39,7 +39,7 @@ PROCESSES = 2
 # In Python, hdf5plugin registers its filters; `quire` has to find them.
 WRITER_PATH = os.environ.get("HDF5_PLUGIN_PATH", "")
 READER_PATH = os.pathsep.join((WRITER_PATH, hdf5plugin.PLUGIN_PATH))
-PATIENCE = 60  # longest time for writing or for reading a copy, in seconds
+PATIENCE = 60  # longest time for writing or for reading a copy, in seconds of CPU time, which other load does not lengthen
 
 OURS = "Quire"
 OTHERS = ("SZ3", "ZFP", "SPERR")
@@ -89,10 +89,10 @@ def write_copy(original: Path, name: str, filter_name: str, bound: float, copy: 
 def run(command: list[str | Path], verb: str, plugin_path: str) -> tuple[int, str]:
     """Exit code and output of a command. Raises RuntimeError with the reason if it crashes or hangs."""
     environment = {**os.environ, "HDF5_PLUGIN_PATH": plugin_path}
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=environment)
-    except subprocess.TimeoutExpired:
-        raise RuntimeError(f"{verb}: hangs, no answer in {PATIENCE} s") from None
+    limited = ["prlimit", f"--cpu={PATIENCE}:{PATIENCE + 10}", "--", *command]
+    done = subprocess.run(limited, capture_output=True, text=True, env=environment)
+    if done.returncode == -signal.SIGXCPU:
+        raise RuntimeError(f"{verb}: hangs, no answer in {PATIENCE} s of CPU time")
     if done.returncode < 0:
         raise RuntimeError(f"{verb}: crash, {signal.Signals(-done.returncode).name}")
     return done.returncode, done.stdout if done.returncode == 0 or done.stdout else done.stderr
