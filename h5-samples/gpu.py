@@ -226,14 +226,14 @@ class ResidentBitcomp:
 
 
 def resident(field: np.ndarray, plugin: Path, repeats: int) -> Iterator[str]:
-    """Lines of a table: chunks and streams in the GPU's memory. The bound is checked first. The two take turns; a time is from a call until its work is done."""
+    """Lines of a table: chunks and streams in the GPU's memory. Bounds are checked first. The two take turns; a time is from a call until its work is done."""
     try:
         import cupy
         from nvidia import nvcomp
     except ImportError as error:
         yield f"Bitcomp is not measured: {error}; pip install nvidia-nvcomp-cu13 cupy-cuda13x, or -cu12 and cupy-cuda12x"
         return
-    yield f"nvCOMP {nvcomp.__version__}, CuPy {cupy.__version__}: {ResidentBitcomp.CALL}"
+    yield f"Bitcomp: nvCOMP {nvcomp.__version__}, CuPy {cupy.__version__}, {ResidentBitcomp.CALL}"
     yield f"{'chunk':<8}{'bound':>7}{'ratio':>7}{'error':>7} {'by':<9} {'compress':<32}{'decompress':<32}"
     library = ctypes.CDLL(str(plugin / PLUGIN_FILE))
     for edge, relative in product((64, 128, 256), RELATIVE):
@@ -336,7 +336,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         field = velocity()
         np.save(Path(folder) / "field.npy", field)
-        remotes = {backend: Remote(Path(folder), arguments.plugin, backend) for backend in ("cuda", "cpu")}
+        backends = ("cuda", "cpu") if set(arguments.parts) != {"resident"} else ()
+        remotes = {backend: Remote(Path(folder), arguments.plugin, backend) for backend in backends}
         through_h5py = f"{SIZE}^3 f32 in chunks of 64^3 through h5py {h5py.version.version} (HDF5 {h5py.version.hdf5_version}) to a RAM disk"
         parts = {
             "filter": ("filter() alone, f32, us (quartiles) and GB/s", filter_lines(field, remotes, arguments.repeats)),
