@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,26 +28,22 @@ from statistics import geometric_mean
 
 import h5py
 import hdf5plugin
-import numpy as np
 
 from arrays import at_most_four_axes, load_arrays
-from compare import DATA_PACKAGES, debian_version, sperr_options, versions
+from compare import DATA_PACKAGES, debian_version
 from demo import FILTER, RELATIVE_BOUNDS, Field, cd_values, chunk_shape, machine, progress, step
 from measured import measured
+from peer_calls import FILTERS, described_filters, filter_chunk, versions
 
 PROCESSES = 2
 # In Python, hdf5plugin registers its filters; `quire` has to find them.
 WRITER_PATH = os.environ.get("HDF5_PLUGIN_PATH", "")
 READER_PATH = os.pathsep.join((WRITER_PATH, hdf5plugin.PLUGIN_PATH))
-PATIENCE = 60  # longest time for writing or for reading a copy, in seconds
+PATIENCE = 60  # longest time for writing or for reading a copy, in seconds of CPU time, which other load does not lengthen
 
 OURS = "Quire"
-FILTERS: dict[str, Callable[[np.ndarray, float], dict]] = {
-    OURS: lambda _, bound: {"compression": FILTER, "compression_opts": cd_values(bound)},
-    "SZ3": lambda _, bound: hdf5plugin.SZ3(absolute=bound),
-    "ZFP": lambda _, bound: hdf5plugin.Zfp(accuracy=bound),
-    "SPERR": sperr_options,
-}
+OTHERS = ("SZ3", "ZFP", "SPERR")
+NAMES = (OURS, *OTHERS)
 
 
 @dataclass
@@ -85,17 +81,18 @@ def write_copy(original: Path, name: str, filter_name: str, bound: float, copy: 
     """Writes a compressed copy of a dataset."""
     with h5py.File(original) as source, h5py.File(copy, "w") as target:
         values = source[name][...]
-        options = FILTERS[filter_name](values, bound)
-        target.create_dataset(name, data=values, chunks=chunk_shape(values), fillvalue=source[name].fillvalue, **options)
+        options = {"compression": FILTER, "compression_opts": cd_values(bound)} if filter_name == OURS else FILTERS[filter_name](values, bound)
+        chunk = filter_chunk(filter_name, values.shape, chunk_shape(values))
+        target.create_dataset(name, data=values, chunks=chunk, fillvalue=source[name].fillvalue, **options)
 
 
 def run(command: list[str | Path], verb: str, plugin_path: str) -> tuple[int, str]:
     """Exit code and output of a command. Raises RuntimeError with the reason if it crashes or hangs."""
     environment = {**os.environ, "HDF5_PLUGIN_PATH": plugin_path}
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=environment)
-    except subprocess.TimeoutExpired:
-        raise RuntimeError(f"{verb}: hangs, no answer in {PATIENCE} s") from None
+    limited = ["prlimit", f"--cpu={PATIENCE}:{PATIENCE + 10}", "--", *command]
+    done = subprocess.run(limited, capture_output=True, text=True, env=environment)
+    if done.returncode == -signal.SIGXCPU:
+        raise RuntimeError(f"{verb}: hangs, no answer in {PATIENCE} s of CPU time")
     if done.returncode < 0:
         raise RuntimeError(f"{verb}: crash, {signal.Signals(-done.returncode).name}")
     return done.returncode, done.stdout if done.returncode == 0 or done.stdout else done.stderr
@@ -140,7 +137,7 @@ def stored(copy: Path, name: str) -> tuple[float, str]:
 
 def audit_all(quire: Path, original: Path, arrays: list[Field]) -> Results:
     """All arrays, bounds and filters, a few processes at a time."""
-    work = [*itertools.product(arrays, RELATIVE_BOUNDS, FILTERS)]
+    work = [*itertools.product(arrays, RELATIVE_BOUNDS, NAMES)]
     results: Results = {}
     with ThreadPoolExecutor(PROCESSES) as pool:
         outcomes = pool.map(lambda item: audit(quire, original, *item), work)
@@ -165,14 +162,16 @@ def report(arrays: list[Field], results: Results) -> str:
         f"         ferret-datasets {debian_version('ferret-datasets')} (Debian); whole arrays in chunks of about 1 MiB",
         "bound:   share of each array's range over finite values that are not fill, given to every filter as an absolute bound. The fill value is the dataset's",
         "audit:   quire verify ORIGINAL:/ARRAY COPY --abs BOUND, in f64",
+        "SPERR:   its chunks divide the array and have two or three axes of 9 values or more, as its filter asks",
+        *described_filters(OTHERS),
         "",
         f"arrays ({len(arrays)} at each bound) that keep the bound and all special values (NaN, infinities, fill values); that have values beyond the bound; whose",
         "special values changed; without a result. Values beyond the bound of all arrays, the largest error in bounds, geometric mean of the ratio where kept",
         f"{'filter':<8} {'bound':<7} {'kept':>5} {'beyond':>7} {'changed':>8} {'no result':>10} {'values beyond':>14} {'largest error':>14} {'ratio':>7}",
-        *(summary_row(arrays, results, filter_name, relative) for filter_name in FILTERS for relative in RELATIVE_BOUNDS),
+        *(summary_row(arrays, results, filter_name, relative) for filter_name in NAMES for relative in RELATIVE_BOUNDS),
         "",
         "largest error of an ordinary value, in bounds (values beyond the bound + special values changed)!",
-        f"{'array':<26} {'bound':<7}" + "".join(f"{name:>26}" for name in FILTERS),
+        f"{'array':<26} {'bound':<7}" + "".join(f"{name:>26}" for name in NAMES),
         *detail_rows(arrays, results),
         "",
         *failures(results),
@@ -195,7 +194,7 @@ def summary_row(arrays: list[Field], results: Results, filter_name: str, relativ
 
 def detail_rows(arrays: list[Field], results: Results) -> Iterator[str]:
     for array, relative in itertools.product(arrays, RELATIVE_BOUNDS):
-        cells = (cell(results[array.name, relative, filter_name]) for filter_name in FILTERS)
+        cells = (cell(results[array.name, relative, filter_name]) for filter_name in NAMES)
         yield f"{array.name:<26} {relative:<7g}" + "".join(f"{text:>26}" for text in cells)
 
 

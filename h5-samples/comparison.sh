@@ -30,7 +30,7 @@ want_debian_data() {
 command -v python3 >/dev/null || fail "python3 is not on the PATH"
 
 step "Python packages"
-need_venv "$environment" "numpy==2.*" "pysz==1.*" "zfpy==1.*" "h5py==3.16.*" "hdf5plugin==7.*" "pcodec==1.*" "netCDF4==1.7.*" "matplotlib==3.*"
+need_venv "$environment" "numpy==2.*" "pysz==1.*" "zfpy==1.*" "h5py==3.16.*" "hdf5plugin==7.*" "pcodec==1.*" "blosc2==4.*" "netCDF4==1.7.*" "matplotlib==3.*"
 
 step "real arrays"
 want_data "iris-sample-data==2.5.*" iris_sample_data

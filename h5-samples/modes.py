@@ -11,15 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import geometric_mean, median
 
-import h5py
-import hdf5plugin
 import numpy as np
-from pcodec import ChunkConfig, standalone
 
 from arrays import cut, load_arrays
 from demo import Field, machine, progress
 from filter_call import PLUGIN_FILE, REVERSE, Plugin, with_layout
 from measured import measured
+from peer_calls import LIBRARIES, Library, described, through_hdf5
 from quire_options import cd_values
 
 REPEATS = 5
@@ -32,44 +30,29 @@ def quire(plugin: Plugin, chunk: Field, options: str) -> Coded:
     stream = runs[0][1]
     back = [plugin.run(REVERSE, words, stream) for _ in range(REPEATS)]
     decoded = back[0][1].view(chunk.values.dtype).reshape(chunk.values.shape)
-    return stream.nbytes, decoded, median(run[0] for run in runs), median(run[0] for run in back)
+    return stream.nbytes, decoded, min(run[0] for run in runs), min(run[0] for run in back)
 
 
-def through_hdf5(chunk: Field, options: dict) -> Coded:
-    """Writes and reads a dataset of one chunk, in a file in memory. The file is opened again for reading, as HDF5's chunk cache would return the originals."""
-    seconds_in, seconds_out = [], []
-    for _ in range(REPEATS):
-        start = time.perf_counter()
-        with h5py.File("memory", "w", driver="core", backing_store=False) as target:
-            data = target.create_dataset("x", data=chunk.values, chunks=chunk.values.shape, **options)
-            target.flush()
+def of_library(library: Library) -> Callable[[Field], Coded]:
+    """A library on a chunk; a filter is one, through HDF5 in a file in memory."""
+
+    def run(chunk: Field) -> Coded:
+        seconds_in, seconds_out = [], []
+        for _ in range(REPEATS):
+            start = time.perf_counter()
+            stream = library.compress(chunk.values, 0.0)
             seconds_in.append(time.perf_counter() - start)
-            stored, image = data.id.get_storage_size(), target.id.get_file_image()
-        start = time.perf_counter()
-        with h5py.File(h5py.h5f.open_file_image(image)) as source:
-            decoded = source["x"][...]
-        seconds_out.append(time.perf_counter() - start)
-    return stored, decoded, median(seconds_in), median(seconds_out)
+            start = time.perf_counter()
+            decoded = library.decompress(stream, chunk.values)
+            seconds_out.append(time.perf_counter() - start)
+        return stream.nbytes, decoded, min(seconds_in), min(seconds_out)
+
+    return run
 
 
-def pcodec(chunk: Field) -> Coded:
-    """pcodec alone, on the chunk's values in one dimension."""
-    seconds_in, seconds_out = [], []
-    for _ in range(REPEATS):
-        start = time.perf_counter()
-        stream = standalone.simple_compress(chunk.values.ravel(), ChunkConfig())
-        seconds_in.append(time.perf_counter() - start)
-        start = time.perf_counter()
-        decoded = standalone.simple_decompress(stream)
-        seconds_out.append(time.perf_counter() - start)
-    return len(stream), decoded, median(seconds_in), median(seconds_out)
-
-
-LOSSLESS: dict[str, Callable[[Field], Coded]] = {
-    "pcodec": pcodec,
-    "Blosc2 zstd, bitshuffle": lambda chunk: through_hdf5(chunk, hdf5plugin.Blosc2(cname="zstd", clevel=5, filters=hdf5plugin.Blosc2.BITSHUFFLE)),
-    "gzip, shuffle": lambda chunk: through_hdf5(chunk, {"compression": "gzip", "shuffle": True}),
-    "bitshuffle, LZ4": lambda chunk: through_hdf5(chunk, hdf5plugin.Bitshuffle()),
+LOSSLESS = {
+    **{name: LIBRARIES[name] for name in ("pcodec", "Blosc2", "ZFP reversible")},
+    **{f"{name} h5": through_hdf5(name) for name in ("gzip", "bitshuffle")},
 }
 
 
@@ -88,8 +71,9 @@ def same_bits(chunk: Field, decoded: np.ndarray) -> bool:
 
 
 def lossless(plugin: Plugin, arrays: dict[str, list[Field]]) -> None:
-    print("exact bits: ratio, and MB/s in and out (ours: filter() alone; pcodec: alone, on one dimension; others: through HDF5 in memory)\n")
-    codecs = {"Quire": lambda chunk: quire(plugin, chunk, "lossless"), **LOSSLESS}
+    print(f"exact bits: ratio, and MB/s in and out, of the shortest of {REPEATS} (ours: filter() alone; h5: through HDF5 in memory)")
+    print(*(f"{name + ':':<16}{described(library)}" for name, library in LOSSLESS.items()), "", sep="\n")
+    codecs = {"Quire": lambda chunk: quire(plugin, chunk, "lossless"), **{name: of_library(library) for name, library in LOSSLESS.items()}}
     print(f"{'array':<26} {'type':<4}" + "".join(f" {codec:>26}" for codec in codecs))
     figures: dict[str, list[tuple[float, float, float]]] = {codec: [] for codec in codecs}
     for name, chunks in arrays.items():

@@ -87,11 +87,12 @@ class Filters:
             sys.path.append(str(peers))
             import hdf5plugin
 
+            from peer_calls import FILTERS
+
             files = hdf5plugin.get_config().registered_filters
-            options = {SZ3: lambda bound: hdf5plugin.SZ3(absolute=bound), ZFP: lambda bound: hdf5plugin.Zfp(accuracy=bound)}
             for name, key in ((SZ3, "sz3"), (ZFP, "zfp")):
                 self.load(name, Path(files[key]))
-                self.parameters[name] = lambda bound, chosen=options[name]: (chosen(bound).filter_id, chosen(bound).filter_options)
+                self.parameters[name] = lambda bound, of=FILTERS[name]: ((chosen := of(np.empty(0), bound)).filter_id, chosen.filter_options)
 
     def load(self, name: str, file: Path) -> ctypes.CDLL:
         library = ctypes.CDLL(str(file))
@@ -292,8 +293,11 @@ def rank(settings: dict[str, Any]) -> None:
         import h5py
         from mpi4py import MPI
 
+        from peer_calls import described_filters
+
         versions = f"h5py {h5py.__version__}, parallel HDF5 {h5py.version.hdf5_version}, {MPI.Get_library_version().split(',')[0]}, numpy {np.__version__}"
-        (job.folder / "versions").write_text(versions)
+        calls = described_filters((SZ3, ZFP)) if settings["peers"] else []
+        (job.folder / "versions").write_text("\n".join([versions, *calls]))
 
 
 def serial(settings: dict[str, Any]) -> None:

@@ -20,18 +20,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import zfpy
-from pysz import sz, szConfig, szErrorBoundMode
 
 from arrays import CHUNKS, cut, load_arrays
 from demo import RELATIVE_BOUNDS, Field, progress
 from filter_call import REVERSE, Plugin, chunk_words
 from measured import measured
+from peer_calls import LIBRARIES, Stream, described, without_gaps
 
 OURS, SZ3, ZFP = "Quire", "SZ3", "ZFP"
+OTHERS = (SZ3, ZFP)
 
-# A function that compresses and one that decompresses. Both return seconds and a result.
-Codec = tuple[Callable[[], tuple[float, np.ndarray]], Callable[[np.ndarray], tuple[float, np.ndarray]]]
+# A function that compresses and one that decompresses. Both return seconds and a result: the stream's bytes with the stream, and the values.
+Codec = tuple[Callable[[], tuple[float, Stream]], Callable[[Stream], tuple[float, np.ndarray]]]
 
 
 def timed(call: Callable[[], object]) -> tuple[float, object]:
@@ -40,33 +40,35 @@ def timed(call: Callable[[], object]) -> tuple[float, object]:
     return time.perf_counter() - start, result
 
 
-def codecs(plugin: Plugin, chunk: Field, bound: float) -> dict[str, Codec]:
+def quire(plugin: Plugin, chunk: Field, bound: float) -> Codec:
     values = chunk.values
     words = chunk_words(bound, values.shape, values.dtype, chunk.fill)
-    config = szConfig(values.shape)
-    config.errorBoundMode, config.absErrorBound = szErrorBoundMode.ABS, bound
 
-    def quire_back(stream: np.ndarray) -> tuple[float, np.ndarray]:
-        seconds, decoded = plugin.run(REVERSE, words, stream)
+    def compress() -> tuple[float, Stream]:
+        seconds, stream = plugin.run(0, words, values)
+        return seconds, Stream(stream.nbytes, stream)
+
+    def decompress(stream: Stream) -> tuple[float, np.ndarray]:
+        seconds, decoded = plugin.run(REVERSE, words, stream.content)
         return seconds, decoded.view(values.dtype).reshape(values.shape)
 
-    def sz3() -> tuple[float, np.ndarray]:
-        seconds, (stream, _) = timed(lambda: sz.compress(values, config))
-        return seconds, stream
+    return compress, decompress
 
-    def sz3_back(stream: np.ndarray) -> tuple[float, np.ndarray]:
-        seconds, (decoded, _) = timed(lambda: sz.decompress(stream, values.dtype, values.shape))
-        return seconds, decoded
 
-    def zfp() -> tuple[float, np.ndarray]:
-        seconds, stream = timed(lambda: zfpy.compress_numpy(values, tolerance=bound))
-        return seconds, np.frombuffer(stream, np.uint8)
+def of_library(name: str, chunk: Field, bound: float) -> Codec:
+    """A library, which gets the chunk without its gaps. Taking those out is not timed, and the bytes of their mask count."""
+    library = LIBRARIES[name]
+    values, mask = without_gaps(chunk.values, chunk.valid)
 
-    def zfp_back(stream: np.ndarray) -> tuple[float, np.ndarray]:
-        source = stream.tobytes()
-        return timed(lambda: zfpy.decompress_numpy(source))
+    def compress() -> tuple[float, Stream]:
+        seconds, stream = timed(lambda: library.compress(values, bound))
+        return seconds, Stream(stream.nbytes + mask, stream.content)
 
-    return {OURS: (lambda: plugin.run(0, words, values), quire_back), SZ3: (sz3, sz3_back), ZFP: (zfp, zfp_back)}
+    return compress, lambda stream: timed(lambda: library.decompress(stream, values))
+
+
+def codecs(plugin: Plugin, chunk: Field, bound: float) -> dict[str, Codec]:
+    return {OURS: quire(plugin, chunk, bound), **{name: of_library(name, chunk, bound) for name in OTHERS}}
 
 
 def worst_error(chunk: Field, decoded: np.ndarray) -> float:
@@ -150,7 +152,9 @@ def main() -> None:
         f"machine: {model}, one thread\n"
         f"chunks:  of about 1 MiB or what the array has, at most {CHUNKS}; where they are fewer, turned round too (1-D 2 ways, 2-D 4, 3-D 8)\n"
         f"bound:   share of each chunk's range\n"
-        f"MB/s:    in and out, of uncompressed data; {SZ3} is pysz, {ZFP} is zfpy\n\n{HEADER}"
+        f"MB/s:    in and out, of uncompressed data\n"
+        + "".join(f"{name}:     {described(LIBRARIES[name])}; gaps apart, which is not timed\n" for name in OTHERS)
+        + f"\n{HEADER}"
     )
     plugin = Plugin(arguments.library)
     times: dict[str, list[np.ndarray]] = {}

@@ -35,7 +35,7 @@ WAYS = {
     "b2h5py, Blosc2, a new array": ("b2h5py, Blosc2", "#8c564b", "D"),
     "h5py, gzip": ("h5py, gzip", "#9467bd", "o"),
 }
-CODECS = {"Quire": "#d62728", "SZ3": "#1f77b4", "ZFP": "#2ca02c"}
+CODECS = {"Quire": "#d62728", "SZ3": "#1f77b4", "ZFP": "#2ca02c", "SPERR": "#ff7f0e"}
 
 
 def through_the_filter(values: np.ndarray, share: float) -> "tuple[np.ndarray, float]":
@@ -79,7 +79,7 @@ def ratios(table: Path) -> "dict[float, list[tuple[str, dict[str, float]]]]":
     """Ratios of the arrays of compare.txt, by bound: the rows of its first table."""
     found: "dict[float, list[tuple[str, dict[str, float]]]]" = {}
     lines = iter(table.read_text().splitlines())
-    names = next(line for line in lines if line.startswith("array ")).split()[2:5]
+    names = next(line for line in lines if line.startswith("array ")).split()[2 : 2 + len(CODECS)]
     assert names == list(CODECS), names
     for line in lines:
         cells = line.split()
@@ -92,13 +92,13 @@ def ratios(table: Path) -> "dict[float, list[tuple[str, dict[str, float]]]]":
 
 def draw_ratios(table: Path, target: Path) -> None:
     by_bound = ratios(table)
-    figure, axes = plt.subplots(1, len(by_bound), figsize=(12, 4), sharey=True, layout="constrained")
+    figure, axes = plt.subplots(1, len(by_bound), figsize=(16, 4), sharey=True, layout="constrained")
     for axis, (bound, rows) in zip(axes, by_bound.items()):
         ordered = sorted(rows, key=lambda row: row[1]["Quire"])
         for codec, color in CODECS.items():
             axis.plot([row.get(codec, np.nan) for _, row in ordered], color=color, marker=".", lw=1.8 if codec == "Quire" else 1, label=codec)
         axis.set_yscale("log")
-        axis.set_title(f"bound {bound:g} of each chunk's range")
+        axis.set_title(f"bound {bound:g} of each range", fontsize=11)
         axis.set_xlabel(f"{len(ordered)} arrays, by our ratio")
         axis.grid(axis="y", alpha=0.3)
     axes[0].set_ylabel("compression ratio")

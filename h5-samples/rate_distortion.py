@@ -1,4 +1,5 @@
 """Bits per value against PSNR: the plugin's filter(), SZ3, ZFP and SPERR on a chunk of each array, with a picture of four fields and one of all arrays.
+Each is given bounds, and SPERR a PSNR as well: then it promises nothing for single values.
 
 Run by compare.sh, as compare.py is, whose codecs and checks it uses: the bound of every value is checked in f64.
 
@@ -11,21 +12,20 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from pathlib import Path
 from statistics import geometric_mean
 
 import numpy as np
 
 from arrays import load_arrays, middle_chunk
-from compare import OURS, Results, measure
+from compare import AT_PSNR, OURS, Results, groups_of, measure
 from demo import Field, step
 from measured import measured
 
 BANDS = ((40, 55), (60, 75), (80, 90))  # decibels
 BOUNDS = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
-COLORS = {OURS: "#d62728", "SZ3": "#1f77b4", "ZFP": "#2ca02c", "SPERR h5": "#ff7f0e"}
-MARKERS = {OURS: "o", "SZ3": "s", "ZFP": "^", "SPERR h5": "D"}
+COLORS = {OURS: "#d62728", "SZ3": "#1f77b4", "ZFP": "#2ca02c", "SPERR": "#ff7f0e", "SPERR PSNR": "#8c564b"}
+MARKERS = {OURS: "o", "SZ3": "s", "ZFP": "^", "SPERR": "D", "SPERR PSNR": "v"}
 TITLES = {
     "turbulence_resolved": "turbulent velocity, resolved",
     "turbulence_density": "log-normal density, nine decades",
@@ -35,7 +35,7 @@ TITLES = {
 
 
 def one_chunk(array: Field) -> Field | None:
-    """One chunk of an array, if it has any. SPERR takes three axes at most, so that an array with time as its first axis has one time."""
+    """One chunk of an array, if it has any. SPERR takes three axes at most, so that an array of four has one index along the first."""
     return middle_chunk(Field(array.name, array.values[0] if array.values.ndim > 3 else array.values, array.fill))
 
 
@@ -64,21 +64,25 @@ def quotients(results: Results, names: list[str], codec: str, band: tuple[int, i
     return {name: value for name, value in all_of_them.items() if value is not None}
 
 
-def band_table(results: Results, names: list[str]) -> str:
+def band_table(results: Results, groups: dict[str, list[str]]) -> str:
     """Quotients of bits at equal PSNR: their means, how many arrays each is of, and those of every array."""
+    names = groups["all"]
     others = [codec for codec in COLORS if codec != OURS]
     columns = [(codec, band) for codec in others for band in BANDS]
     of_column = {column: quotients(results, names, *column) for column in columns}
     title = f"{'':26}" + "".join(f"{f'{codec}, {low} to {high} dB':>24}" for codec, (low, high) in columns)
-    means = [f"{geometric_mean(found.values()):.3f} of {len(found)}" if found else "-" for found in of_column.values()]
     lines = [
         measured(),
         "command: h5-samples/compare.sh",
         f"bits of the other codec over ours at equal PSNR; a chunk of each array, bounds {BOUNDS[0]:g} to {BOUNDS[-1]:g} of its range; - less than half of the band",
+        *(f"{codec + ':':<12}{AT_PSNR[codec].call}" for codec in COLORS),
         "",
         title,
-        f"{'geometric mean':26}" + "".join(f"{mean:>24}" for mean in means),
     ]
+    for group, members in groups.items():
+        in_group = ([value for name, value in found.items() if name in members] for found in of_column.values())
+        means = (f"{geometric_mean(found):.3f} of {len(found)}" if found else "-" for found in in_group)
+        lines.append(f"{f'mean, {group}':26}" + "".join(f"{mean:>24}" for mean in means))
     for name in names:
         row = [of_column[column].get(name) for column in columns]
         lines.append(f"{name:26}" + "".join(f"{'-' if value is None else format(value, '.3f'):>24}" for value in row))
@@ -93,7 +97,7 @@ def plot_bands(results: Results, names: list[str], file: Path) -> None:
     import matplotlib.pyplot as plt
 
     others = [codec for codec in COLORS if codec != OURS]
-    figure, axes = plt.subplots(1, len(others), figsize=(12, 4.5))
+    figure, axes = plt.subplots(1, len(others), figsize=(15, 4.5))
     for axis, codec in zip(axes, others):
         for place, band in enumerate(BANDS):
             found = sorted(quotients(results, names, codec, band).values())
@@ -106,22 +110,11 @@ def plot_bands(results: Results, names: list[str], file: Path) -> None:
         axis.set_yscale("log", base=2)
         axis.yaxis.set_major_formatter(lambda bits, _: f"{bits:g}")
         axis.set_xticks(range(len(BANDS)), [f"{low} to {high} dB" for low, high in BANDS])
-        axis.set_title(f"{codec.removesuffix(' h5')}: bits over ours", fontsize=12)
+        axis.set_title(f"{codec}: bits over ours", fontsize=12)
         axis.spines[["top", "right"]].set_visible(False)
     figure.suptitle("Bits per value at equal PSNR, a dot for each array; above 1 ours needs fewer", fontsize=12)
     figure.tight_layout()
     figure.savefig(file, dpi=100)
-
-
-def table(results: Results) -> str:
-    """All numbers, as CSV."""
-    lines = [f"# {measured()}; command: h5-samples/compare.sh", "array,codec,bound (share of the range),bits per value,PSNR (dB),worst error (bounds)"]
-    for (name, relative, codec), outcome in results.items():
-        if outcome.failure:
-            print(f"    without {codec} on {name} at {relative:g}: {outcome.failure}", file=sys.stderr)
-        else:
-            lines.append(f"{name},{codec},{relative:g},{outcome.bits:.5f},{outcome.psnr:.3f},{outcome.worst:.7g}")
-    return "\n".join([*lines, ""])
 
 
 def plot(chunks: dict[str, Field], results: Results, file: Path) -> None:
@@ -162,11 +155,10 @@ def main() -> None:
     found = {array.name: one_chunk(array) for array in load_arrays(arguments.data)}
     chunks = {name: chunk for name, chunk in found.items() if chunk is not None}
     step(f"bits per value against PSNR: {len(chunks)} arrays, {len(COLORS)} codecs, {len(BOUNDS)} bounds")
-    results = measure({name: [chunk] for name, chunk in chunks.items()}, BOUNDS, COLORS)
-    arguments.results.mkdir(parents=True, exist_ok=True)
-    (arguments.results / "rate_distortion.csv").write_text(table(results))
+    measured_chunks = {name: [chunk] for name, chunk in chunks.items()}
+    results = measure("PSNR", measured_chunks, BOUNDS, COLORS, arguments.results / "rate_distortion.csv")
     plot(chunks, results, arguments.results / "rate_distortion.png")
-    (arguments.results / "equal_psnr.txt").write_text(band_table(results, list(chunks)))
+    (arguments.results / "equal_psnr.txt").write_text(band_table(results, groups_of(measured_chunks)))
     plot_bands(results, list(chunks), arguments.results / "equal_psnr.png")
 
 

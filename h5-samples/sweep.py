@@ -31,6 +31,7 @@ import numpy as np
 import quire_options
 from filter_call import PLUGIN_FILE, REVERSE, Plugin
 from measured import measured
+from peer_calls import FILTERS, LOSSLESS_FILTERS as LOSSLESS, described_filters, filter_chunk
 
 FIELDS = ("turbulence_resolved", "turbulence_density", "air_temperature", "particle_velocity")
 SHARES = (1e-2, 1e-3, 1e-4)
@@ -45,8 +46,7 @@ CHUNKS = {
 DEFAULT_CHUNK = {1: (262144,), 2: (512, 512), 3: (64, 64, 64), 4: (4, 16, 64, 64)}
 OTHER_MODES = ("rel=1e-3", "pwrel=1e-3", "psnr=60", "ratio=10", "lossless")
 OURS = ("Quire", "Quire bit planes")
-PEERS = ("SZ3", "ZFP", "SPERR", "Blosc2", "bitshuffle", "gzip")
-LOSSLESS = ("Blosc2", "bitshuffle", "gzip")
+PEERS = ("SZ3", "ZFP", "SPERR", *LOSSLESS)
 REPEATS = 3
 # Colors of the picture. Those of our filter on a GPU are darker.
 COLORS = {
@@ -58,7 +58,7 @@ LIMIT = 300
 KEY = ("field", "codec", "chunk", "option", "backend", "codebook")
 MEASURED = (
     "ratio", "PSNR dB", "worst error / bound", "write MB/s", "read MB/s", "compress us", "decompress us", "memory MiB",
-    "choose us", "quantize us", "predict us", "tokens us", "codebook us", "code us", "decode us", "undo us", "restore us", "failure",
+    "choose us", "quantize us", "predict us", "tokens us", "codebook us", "code us", "decode us", "undo us", "restore us", "failure", "commit",
 )  # fmt: skip
 # The benchmark's stages, by column.
 STAGES = {
@@ -143,18 +143,10 @@ def settings(row: Row, values: np.ndarray, fill: "float | None") -> "tuple[dict[
     if row.codec in OURS:
         options = (f"abs={bound!r}" if bound is not None else row.option) + (",coding=bitshuffle" if row.codec == OURS[1] else "")
         return {"compression": quire_options.FILTER_ID, "compression_opts": quire_options.cd_values(options)}, bound
-    # Imported here, as a GPU machine without this package can measure our filter alone.
-    import hdf5plugin
-
-    peers = {
-        "SZ3": lambda: hdf5plugin.SZ3(absolute=bound),
-        "ZFP": lambda: hdf5plugin.Zfp(accuracy=bound),
-        "SPERR": lambda: hdf5plugin.Sperr(absolute=bound),
-        "Blosc2": lambda: hdf5plugin.Blosc2(cname="zstd", clevel=5, filters=hdf5plugin.Blosc2.BITSHUFFLE),
-        "bitshuffle": lambda: hdf5plugin.Bitshuffle(cname="lz4"),
-        "gzip": lambda: {"compression": "gzip", "shuffle": True},
-    }
-    return dict(peers[row.codec]()), bound
+    chunk = tuple(map(int, row.chunk.split("x")))
+    if filter_chunk(row.codec, values.shape, chunk) != chunk:
+        raise ValueError("SPERR takes two or three axes of 9 values or more, which divide the dataset's")
+    return dict(FILTERS[row.codec](values, bound)), bound
 
 
 def regular(values: np.ndarray, fill: "float | None") -> np.ndarray:
@@ -292,7 +284,8 @@ def sweep(arguments: argparse.Namespace) -> Path:
     with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, names)
         if not done:
-            file.write(f"# {measured()}; command: h5-samples/sweep\n")
+            file.write(f"# {measured().partition(',')[0]}, the commit of each row in its last column; command: h5-samples/sweep\n")
+            file.writelines(f"# {line}\n" for line in described_filters(arguments.peers))
             writer.writeheader()
         failures = 0
         left = [row for row in wanted if tuple(row) not in done]
@@ -300,7 +293,7 @@ def sweep(arguments: argparse.Namespace) -> Path:
         for row in progress:
             if tqdm:
                 progress.set_postfix_str(f"{row.field} {row.codec} {row.chunk}")
-            found = in_a_process(arguments, row)
+            found = in_a_process(arguments, row) | {"commit": measured().rpartition(" commit ")[2]}
             writer.writerow({**dict(zip(KEY, row)), **{name: text_of(found.get(name, "")) for name in MEASURED}})
             file.flush()
             if found.get("failure") and row.codec in OURS:

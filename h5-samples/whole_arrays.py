@@ -36,6 +36,7 @@ import numpy as np
 from h5z_quire import Quire
 
 from measured import measured
+from peer_calls import FILTERS, described_filters
 
 OWN_PATH = "h5py's own path"
 OTHERS = ("SZ3", "ZFP", "Blosc2", "gzip")
@@ -97,9 +98,7 @@ def print_head(arguments: argparse.Namespace, values: np.ndarray, bound: float, 
     print(f"machine: {processor()}, {usable_threads(arguments)} threads, {info.backend}: {info.why}; {platform.system()} {platform.release()}")
     print(f"h5py {h5py.__version__} on HDF5 {h5py.version.hdf5_version}, h5z-quire {info.version}")
     if arguments.others:
-        import hdf5plugin
-
-        print(f"hdf5plugin {hdf5plugin.version}, b2h5py {version('b2h5py')}: 1/{OTHERS_SHARE} of the array")
+        print(f"other filters, 1/{OTHERS_SHARE} of the array, b2h5py {version('b2h5py')}", *described_filters(OTHERS), sep="\n")
     print(f"array: {arguments.field.stem}, {'x'.join(map(str, values.shape))} {values.dtype}, chunks {'x'.join(map(str, chunk))}, abs={bound:.6g}\n")
 
 
@@ -229,18 +228,11 @@ class Others:
 
     def __init__(self, bench: Bench) -> None:
         import b2h5py
-        import hdf5plugin
 
         self.bench, self.b2h5py = bench, b2h5py
         self.values = bench.values[: max(len(bench.values) // OTHERS_SHARE, bench.chunk[0])]
         self.out = np.empty_like(self.values)
-        options = (
-            hdf5plugin.SZ3(absolute=bench.bound),
-            hdf5plugin.Zfp(accuracy=bench.bound),
-            hdf5plugin.Blosc2(cname="zstd", clevel=5, filters=hdf5plugin.Blosc2.BITSHUFFLE),
-            {"compression": "gzip", "shuffle": True},
-        )
-        self.options: dict[str, Any] = dict(zip(OTHERS, options))
+        self.options: dict[str, Any] = {name: FILTERS[name](self.values, bench.bound) for name in OTHERS}
 
     def check(self) -> None:
         """Prints each one's ratio and largest error. A lossless one has none."""
