@@ -214,8 +214,8 @@ pub(crate) fn file_properties(file: &File) -> Result<FileCreate> {
     Ok(properties)
 }
 
-/// Sets dataset creation properties to chunks of the given shape and this filter alone, with `words` as its `cd_values`. The filter is mandatory: a chunk that
-/// cannot be compressed is an error. Chunks are allocated when they are written, so that none is compressed twice.
+/// Sets dataset creation properties to chunks of the given shape and this filter alone, with `words` as its `cd_values`. The filter is mandatory: HDF5
+/// must not store chunks without it where it does not find the plugin. Chunks are allocated when they are written, so that none is compressed twice.
 ///
 /// # Errors
 /// HDF5's.
