@@ -17,6 +17,7 @@ use crate::library::links::Token;
 use crate::library::message;
 use crate::names::Name;
 use crate::skipped::Skipped;
+use crate::slabs::{ChunkReader, ReadChunk};
 
 /// The datasets of a file to compress, and the skipped ones.
 pub(super) struct Plan {
@@ -118,6 +119,41 @@ impl Plan {
     }
 }
 
+/// Reads the chunks of many datasets, dataset after dataset: threads that work on them need not wait for the end of each dataset.
+pub(super) struct TaskReader<'a> {
+    tasks: std::iter::Enumerate<std::vec::IntoIter<&'a Task>>,
+    current: Option<(usize, &'a Name, ChunkReader<'a>)>,
+}
+
+impl<'a> TaskReader<'a> {
+    pub(super) fn new(tasks: Vec<&'a Task>) -> Self {
+        Self { tasks: tasks.into_iter().enumerate(), current: None }
+    }
+
+    /// The next chunk, and the index of its task.
+    ///
+    /// # Errors
+    /// HDF5's, with the dataset's path.
+    pub(super) fn next(&mut self) -> Result<Option<(usize, ReadChunk)>, String> {
+        loop {
+            if let Some((index, path, reader)) = &mut self.current
+                && let Some(chunk) = reader.next().map_err(|error| format!("{path}: {error}"))?
+            {
+                return Ok(Some((*index, chunk)));
+            }
+            let Some((index, task)) = self.tasks.next() else { return Ok(None) };
+            self.current = Some((index, &task.path, ChunkReader::new(&task.source, &task.chunk, &task.boxes)));
+        }
+    }
+
+    /// Takes a chunk back that is done, for its memory.
+    pub(super) fn give_back(&mut self, chunk: ReadChunk) {
+        if let Some((_, _, reader)) = &mut self.current {
+            reader.give_back(chunk);
+        }
+    }
+}
+
 /// What the arguments say about the datasets of a file.
 struct Rules<'a> {
     arguments: &'a Arguments,
@@ -169,7 +205,7 @@ impl Rules<'_> {
             let limits = maxima.iter().zip(extents).map(|(most, extent)| most.map_or(usize::MAX, |most| most.max(*extent)));
             return Ok((sides.iter().zip(limits).map(|(&side, most)| side.min(most)).collect(), None));
         }
-        let Some(own) = source.dataset.chunk() else { return Ok((block_of(extents), None)) };
+        let Some(own) = source.chunk.clone() else { return Ok((block_of(extents), None)) };
         let small = |limit: u64| SmallChunks::of(&own, extents, source.numbers.scalar.element_size(), limit);
         Ok(match small(TINY_CHUNK) {
             Some(small) => {
