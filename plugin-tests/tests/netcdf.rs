@@ -46,7 +46,8 @@ fn copies_of_a_compressed_file_keep_its_fill_values() {
     let sandbox = Sandbox::new();
     let copies = ["first.nc", "copy.nc", "chunks.nc", "repacked.nc"].map(|name| sandbox.path(name));
     let _ = succeed(sandbox.python(Python::Hdf5_2_0, "netcdf.py").arg("make_gaps").arg(&copies[0]));
-    let nccopy = |options: &[&str], from: &Path, to: &Path| _ = succeed(sandbox.command("nccopy").args(options).arg(from).arg(to));
+    let nccopy =
+        |options: &[&str], from: &Path, to: &Path| _ = succeed(sandbox.command("nccopy").args(options).arg(from).arg(to));
     // nccopy creates variables in no-fill mode, so that HDF5 does not know their fill values; it hands on all cd_values.
     nccopy(&[], &copies[0], &copies[1]);
     nccopy(&["-c", "y/20,x/53"], &copies[1], &copies[2]);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use h5zquire::cd_values;
 use quire_codec::options::{self, Options};
-use quire_codec::{Config, Layout};
+use quire_codec::{Config, ErrorBound, Layout};
 
 use super::Arguments;
 use super::selection::{Selection, Setting};
@@ -52,6 +52,11 @@ impl Task {
     pub(super) fn bytes_written(&self) -> u64 {
         let values = |ranges: &Vec<(usize, usize)>| ranges.iter().map(|&(_, count)| count as u64).product::<u64>();
         self.boxes.iter().map(values).sum::<u64>() * self.source.numbers.scalar.element_size() as u64
+    }
+
+    /// Whether attributes name missing values that are not the fill value, under a bound that could round them.
+    pub(super) fn has_unknown_missing_values(&self) -> bool {
+        !self.source.missing.is_empty() && self.config.bound != ErrorBound::Lossless
     }
 
     /// For comparing its values with those of the copy.

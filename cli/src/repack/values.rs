@@ -11,8 +11,8 @@ use quire_codec::{AdaptPolicy, Workspace};
 use super::plan::{Task, TaskReader};
 use crate::jobs;
 use crate::kept;
-use crate::library::chunks;
 use crate::library::codec::Codec;
+use crate::library::{chunks, message};
 use crate::slabs::ReadChunk;
 
 /// Writes datasets on `jobs` threads. Returns for each the number of chunks that keep the exact bits for the sake of missing values.
