@@ -117,7 +117,7 @@ def options_hold(options: str, chunk: np.ndarray, restored: np.ndarray, stored: 
     return {
         "pwrel": lambda: bool((error <= float(number) * np.abs(wide)).all()),
         "rel": lambda: error.max() <= float(number) * span,
-        "psnr": lambda: np.sqrt(np.mean(error**2)) <= span * 10 ** ((0.1 - float(number)) / 20),
+        "psnr": lambda: np.sqrt(np.mean(error**2)) <= span * 10 ** ((0.05 - float(number)) / 20),
         "ratio": lambda: abs(chunk.nbytes / stored / float(number) - 1) <= 0.05,
     }[key]()
 

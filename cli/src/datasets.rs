@@ -23,6 +23,8 @@ use crate::skipped::Skipped;
 const BLOCK_VALUES: usize = 64 * 64 * 64;
 /// Size of HDF5's cache of decoded chunks, in bytes per dataset. Blocks that cut across chunks then decode each chunk only once.
 const CACHE_BYTES: usize = 64 << 20;
+/// The size that the cache has if nothing is said.
+const DEFAULT_CACHE_BYTES: usize = 1 << 20;
 /// Number of hash slots of the chunk cache: a prime far above the number of chunks in it.
 const CACHE_SLOTS: usize = 12_421;
 
@@ -105,8 +107,16 @@ pub(crate) fn open(path: &Path) -> Result<File, String> {
     links::open_file(path).map_err(|error| format!("{name}: it cannot be read as HDF5: {error}"))
 }
 
-/// Opens a dataset with a cache of decoded chunks.
+/// Opens a dataset, with a cache of decoded chunks that is as large as its values are, up to a limit. The cache's table alone has 100 kB, which thousands of
+/// small datasets must not have.
 fn open_dataset(group: &Group, name: &CStr) -> Result<Dataset, String> {
+    let dataset = links::open_dataset(group, name, &DatasetAccess::build().finish().map_err(message)?)?;
+    let bytes = dataset.dtype().map_err(message)?.size().saturating_mul(dataset.size());
+    if bytes <= DEFAULT_CACHE_BYTES {
+        return Ok(dataset);
+    }
+    // HDF5 gives a dataset that is open already the cache that it has.
+    drop(dataset);
     let access = DatasetAccess::build().chunk_cache(CACHE_SLOTS, CACHE_BYTES, 1.0).finish().map_err(message)?;
     links::open_dataset(group, name, &access)
 }
@@ -143,6 +153,10 @@ fn collect(group: &Group, file: &Path, path: &Name, met: &mut HashSet<Token>, fo
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
     pub(crate) dataset: Dataset,
+    /// The shape of the dataset's chunks, if it has any.
+    pub(crate) chunk: Option<Vec<usize>>,
+    /// Whether the dataset is stored without filters.
+    pub(crate) is_plain: bool,
     /// `FILE:/path/in/it`.
     pub(crate) name: Name,
     pub(crate) numbers: Numbers,
@@ -249,12 +263,15 @@ impl Source {
         if dataset.size() == 0 {
             return Err("it has no values".to_owned());
         }
-        let block = match block.filter(|block| block.len() == extents.len()) {
-            Some(block) => block.to_vec(),
-            None => dataset.chunk().unwrap_or_else(|| block_of(&extents)),
+        let properties = dataset.dcpl().map_err(message)?;
+        let chunk = properties.chunk();
+        let block = match (block.filter(|block| block.len() == extents.len()), &chunk) {
+            (Some(block), _) => block.to_vec(),
+            (None, Some(chunk)) => chunk.clone(),
+            (None, None) => block_of(&extents),
         };
         let block = block.iter().zip(&extents).map(|(&side, &extent)| side.min(extent)).collect();
-        let properties = dataset.dcpl().map_err(message)?;
+        let is_plain = properties.filters().is_empty();
         let filling = numbers.filling(&properties)?;
         let fill_value = filling.bits;
         let mut missing = Vec::new();
@@ -265,7 +282,8 @@ impl Source {
         missing.dedup();
         missing.retain(|&bits| Some(bits) != fill_value);
         let fill = missing.iter().copied().chain(fill_value).collect();
-        Ok(Self { dataset, name, numbers, fill_value, filling: filling.element, missing, fill, extents, block })
+        let filling = filling.element;
+        Ok(Self { dataset, chunk, is_plain, name, numbers, fill_value, filling, missing, fill, extents, block })
     }
 
     /// Divides the dataset into blocks of another shape, which must have its rank.

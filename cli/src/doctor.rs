@@ -1,6 +1,8 @@
 //! `quire doctor`: checks HDF5, the plugin, the NVIDIA driver and the GPU, alone and together, and says how to repair what fails.
 
-use std::ffi::{OsStr, OsString};
+mod files;
+
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -10,20 +12,17 @@ use hdf5::filters::Filter;
 use quire_codec::stages::header;
 use serde_json::{Value, json};
 
-use crate::datasets::{Named, find};
-use crate::filters::{NAME_ITS_FOLDER, not_found};
-use crate::inspect::small_chunks;
-use crate::library::process::note_reading;
 use crate::library::{chunks, message, plugins};
 use crate::names::Name;
-use crate::output::{Outcome, grouped, print_json, say};
+use crate::output::{Outcome, print_json, say};
 
 /// Check whether the filter works on this machine, and say how to repair it if not
 ///
 /// Looks for HDF5, its plugin folders, the plugin, the NVIDIA driver and a GPU, checks the environment variables, and writes and reads a small dataset in
 /// memory through HDF5 and the plugin. The exit code is 1 if the filter does not work. A machine without a GPU is no problem: the filter then runs on the CPU.
 ///
-/// Given files, it also says which of their datasets need filters that HDF5 does not find here, and which have small chunks.
+/// Given files, it also says which of their datasets this HDF5 cannot read, for lack of a filter or as a newer HDF5 wrote them, which sources of virtual
+/// datasets are not there, and which datasets have small chunks. The exit code is then 1 if a dataset cannot be read.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// HDF5 files to check as well, or a dataset or group in one, such as run.h5:/fields/u
@@ -87,15 +86,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     findings.extend(backend().filter(|finding| !(is_explained && finding.state == State::Wrong)));
     let is_explained = findings.iter().any(|finding| finding.state == State::Wrong);
     findings.extend(Some(round_trip()).filter(|finding| !(is_explained && finding.state == State::Wrong)));
+    let is_working = findings.iter().all(|finding| finding.state != State::Wrong);
     for source in &arguments.sources {
-        findings.extend(file(source)?);
+        findings.extend(files::check(source)?);
     }
     let is_well = findings.iter().all(|finding| finding.state != State::Wrong);
     if arguments.json {
         print_json(&json!({ "well": is_well, "findings": findings.iter().map(Finding::json).collect::<Vec<_>>() }));
     } else {
         findings.iter().for_each(Finding::print);
-        say(if is_well { "the filter works here" } else { "the filter does not work here" });
+        say(match (is_working, is_well) {
+            (true, true) => "the filter works here",
+            (true, false) => "the filter works here, but not all of these datasets can be read",
+            (false, _) => "the filter does not work here",
+        });
     }
     Ok(if is_well { Outcome::Done } else { Outcome::Wrong })
 }
@@ -133,40 +137,6 @@ impl Finding {
         };
         json!({ "about": self.about, "state": state, "text": self.text, "remedy": self.remedy })
     }
-}
-
-/// Checks the filters and the chunks of the datasets that a name refers to.
-fn file(source: &OsStr) -> Result<Vec<Finding>, String> {
-    const ABOUT: &str = "file";
-    let (mut missing, mut small, mut count) = (Vec::new(), Vec::new(), 0);
-    for Named { dataset, name, .. } in find(source)? {
-        note_reading(&name);
-        count += 1;
-        let dataset = match dataset {
-            Ok(dataset) => dataset,
-            Err(reason) => {
-                missing.push((name, reason));
-                continue;
-            }
-        };
-        let filters = dataset.dcpl().and_then(|properties| properties.get_filters()).map_err(message)?;
-        if let Some(reason) = not_found(&filters) {
-            missing.push((name.clone(), format!("{reason}, and cannot read it")));
-        }
-        small.extend(small_chunks(&dataset).map(|small| (name, small.to_string())));
-    }
-    let finding = |state, remedy: &'static str| {
-        move |line: String| Finding::with_remedy(ABOUT, state, line.trim_start().to_owned(), remedy)
-    };
-    let no_filter = finding(State::Wrong, NAME_ITS_FOLDER);
-    let no_chunks = finding(State::Note, "`quire repack --chunks SHAPE` gives a copy other chunks");
-    let mut findings: Vec<Finding> = grouped("", &missing).into_iter().map(no_filter).collect();
-    findings.extend(grouped("", &small).into_iter().map(no_chunks));
-    if findings.is_empty() {
-        findings
-            .push(Finding::well(ABOUT, format!("{}: HDF5 finds the filters of all {count} datasets here", Name::from(source))));
-    }
-    Ok(findings)
 }
 
 fn hdf5_library() -> Finding {

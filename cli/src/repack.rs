@@ -93,6 +93,10 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+/// What is to be known of a dataset whose missing values only its attributes name.
+const MISSING_IS_NOT_FILL: &str = "its attribute names missing values that are not its fill value. This copy keeps them bit for bit; programs that write to it, \
+                                   or compress it anew, take them for numbers like others";
+
 /// The result for one dataset: stored bytes and errors.
 struct Done {
     stored: u64,
@@ -290,9 +294,11 @@ fn copy_user_block(from: &Path, to: &Path, length: u64) -> Result<(), String> {
 }
 
 impl Report {
-    /// Notes on the chunks of datasets.
-    fn notes_on_chunks(&self) -> Vec<(Name, String)> {
-        self.plan.tasks.iter().filter_map(|task| Some((task.path.clone(), task.note.clone()?))).collect()
+    /// Notes on the chunks of datasets, and on missing values of which HDF5 does not know.
+    fn notes_on_datasets(&self) -> Vec<(Name, String)> {
+        let chunks = self.plan.tasks.iter().filter_map(|task| Some((task.path.clone(), task.note.clone()?)));
+        let missing = self.plan.tasks.iter().filter(|task| task.has_unknown_missing_values());
+        chunks.chain(missing.map(|task| (task.path.clone(), MISSING_IS_NOT_FILL.to_owned()))).collect()
     }
 
     /// Notes on what could not be kept, and on bounds.
@@ -314,7 +320,7 @@ impl Report {
             value
         });
         let skipped = self.plan.skipped.0.iter().map(|(path, reason)| json!({ "path": path.json(), "reason": reason }));
-        let notes = self.notes_on_chunks().into_iter().map(|(path, note)| format!("{path}: {note}"));
+        let notes = self.notes_on_datasets().into_iter().map(|(path, note)| format!("{path}: {note}"));
         let notes: Vec<String> = notes.chain(self.other_notes()).collect();
         json!({
             "input": Name::from(job.input).json(), "output": Name::from(&*job.output).json(),
@@ -346,7 +352,7 @@ impl Report {
         }
         table.print();
         self.plan.skipped.lines(is_verbose).iter().for_each(say);
-        grouped("note:", &self.notes_on_chunks()).iter().for_each(say);
+        grouped("note:", &self.notes_on_datasets()).iter().for_each(say);
         self.other_notes().iter().for_each(|note| say(format_args!("note: {note}")));
         let output = Name::from(&*job.output);
         match self.sizes {

@@ -72,12 +72,12 @@ impl<'a> ChunkReader<'a> {
     /// `boxes` are chunks of the given shape in the order of their indices. Chunks that are not among them are not read.
     pub(crate) fn new(source: &'a Source, chunk: &'a [usize], boxes: &[Vec<Range>]) -> Self {
         // Where the dataset has these chunks itself, HDF5 reads each in one piece.
-        let is_chunked = source.dataset.chunk().as_deref() == Some(chunk);
+        let is_chunked = source.chunk.as_deref() == Some(chunk);
         let most = if is_chunked { 0 } else { SLAB_BYTES / source.numbers.scalar.element_size() };
         Self {
             source,
             chunk,
-            is_plain: is_chunked && source.dataset.filters().is_empty(),
+            is_plain: is_chunked && source.is_plain,
             slabs: joined(boxes, most).into_iter(),
             slab: None,
             ranges: Vec::new().into_iter(),

@@ -288,7 +288,8 @@ fn numbers(
                 let (before, after) = (chunk.values(before), copied.values(&read, &chunk.ranges, after)?);
                 let [first, second] = kinds.map(|kind| move || compare(before, after, kind, promise));
                 let difference = first();
-                Ok((before == after, if difference.beyond > 0 { second() } else { difference }))
+                let may_be_of_a_filter = difference.beyond > 0 || difference.broken.is_some() && difference.changed == 0;
+                Ok((before == after, if may_be_of_a_filter { second() } else { difference }))
             });
             (compared, chunk)
         },

@@ -34,7 +34,7 @@ pub enum ErrorBound {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum CodingPolicy {
-    /// The coding with the smallest estimate of the stream's length.
+    /// [`CodingPolicy::Huffman`]. A later version may take another coding where that promises a shorter stream.
     #[default]
     Auto,
     /// Tokens and Huffman codes.

@@ -194,8 +194,9 @@ int quire_h5_read(int64_t dataset, const void *hdf5, const quire_box *box, uint3
  *     }
  *     quire_transfer_end(&transfer);
  *
- * Beginning and stepping call HDF5, and do not wait for a chunk; waiting and ending do not call HDF5. The dataset stays open, and the values stay where they
- * are, until the end. A transfer that is ended early leaves the chunks that are not written as they were. */
+ * Beginning and stepping call HDF5, and do not wait for chunks that threads work on; waiting and ending do not call HDF5. A step compresses a chunk itself if
+ * only a part of the chunk is written, and another thread of the program has changed the rest meanwhile. The dataset stays open, and the values stay where
+ * they are, until the end. A transfer that is ended early leaves the chunks that are not written as they were. */
 typedef struct quire_transfer quire_transfer;
 
 /* `transfer` receives NULL after an error. */

@@ -12,7 +12,7 @@ use std::slice;
 
 use hdf5_sys::h5::{herr_t, htri_t};
 use hdf5_sys::h5i::hid_t;
-use hdf5_sys::h5z::{H5Z_FLAG_OPTIONAL, H5Z_FLAG_REVERSE};
+use hdf5_sys::h5z::{H5Z_FILTER_DEFLATE, H5Z_FILTER_FLETCHER32, H5Z_FILTER_SHUFFLE, H5Z_FLAG_OPTIONAL, H5Z_FLAG_REVERSE};
 use quire_codec::stages::header::seal;
 use quire_codec::stages::pairs;
 use quire_codec::{Coding, Error, ErrorBound, Header, Layout, Result, Unverified, memory};
@@ -22,7 +22,7 @@ use crate::backend;
 use crate::cd_values::{CdValues, MAX_WORDS};
 use crate::chunk_buffer::{Allocation, ChunkBuffer};
 use crate::fence::{Buffers, Failure, contain, with_kept_buffers};
-use crate::h5api::Library;
+use crate::h5api::{Library, ListedFilter};
 use crate::message::Message;
 
 /// Says yes to every dataset. A no would be ignored where the filter was set as optional, which h5py and netCDF always do, and would
@@ -114,7 +114,7 @@ extern "C" fn set_local_called_from(dcpl: hid_t, type_id: hid_t, _space: hid_t, 
             // So HDF5 announces the storage of a group's links or an object's attributes.
             return Err(Error::invalid("only datasets can be compressed: do not set the filter for a group").into());
         }
-        check_position(&library.filters(dcpl)?)?;
+        check_pipeline(&library.filters(dcpl)?)?;
         let (flags, words) = library.filter_parameters(dcpl, FILTER_ID, MAX_WORDS)?;
         let mut parameters = CdValues::parse(&words)?;
         let element_type = library.element_type(type_id)?;
@@ -126,26 +126,57 @@ extern "C" fn set_local_called_from(dcpl: hid_t, type_id: hid_t, _space: hid_t, 
         }
         quire_codec::check_bound(&layout, &parameters.config)?;
         backend::check_dataset(&layout)?;
+        let given = parameters.given_fill_value(scalar);
         parameters.layout = Some(layout);
-        parameters.config.fill_value = library.fill_value(dcpl, type_id, scalar, byte_order)?;
+        parameters.config.fill_value = library.fill_value(dcpl, type_id, scalar, byte_order)?.or(given);
         library.set_filter_parameters(dcpl, FILTER_ID, flags, &parameters.to_words()?)?;
         Ok(0)
     })
 }
 
-/// A filter before this one would hand it bytes that are no numbers any more: after a byte shuffle, say, the error bound
-/// would hold for meaningless values and the user's own would be off by anything.
-fn check_position(filters: &[c_int]) -> Result<()> {
-    match filters.iter().position(|&filter| filter == FILTER_ID) {
-        Some(0) if filters[1..].contains(&FILTER_ID) => {
-            Err(Error::invalid("the filter is set twice for this dataset: set it once"))
-        }
-        Some(0) => Ok(()),
-        _ => Err(Error::invalid(format_args!(
+/// Filters that may stand behind this one: each gives back the bytes that it was given, of any length and contents.
+const BYTE_FILTERS: [c_int; 6] = [H5Z_FILTER_DEFLATE, H5Z_FILTER_SHUFFLE, H5Z_FILTER_FLETCHER32, BZIP2, LZ4, ZSTANDARD];
+/// The same, but these fail where they save no bytes. Streams hold little that can be saved, so that these filters must be optional.
+const SAVING_BYTE_FILTERS: [c_int; 2] = [LZF, BLOSC];
+
+const BZIP2: c_int = 307;
+const LZF: c_int = 32000;
+const BLOSC: c_int = 32001;
+const LZ4: c_int = 32004;
+const ZSTANDARD: c_int = 32015;
+
+/// Refuses filters at places where data would be lost.
+///
+/// A filter before this one would hand it bytes that are no numbers any more: after a byte shuffle, say, the error bound would hold for meaningless values.
+/// A filter behind this one gets streams. Many filters take what they get for values of the dataset's type, such as n-bit and ZFP. Streams come back changed
+/// then, and nobody can read them. Szip and bitshuffle fail at lengths that are no whole number of values, or lose the last bytes. So filters that are not
+/// known to keep all bytes are refused.
+fn check_pipeline(filters: &[ListedFilter]) -> Result<()> {
+    let [ListedFilter { id: FILTER_ID, .. }, behind @ ..] = filters else {
+        return Err(Error::invalid(format_args!(
             "the filters of this dataset are {filters:?}, in this order: {FILTER_ID} must be the first, as it needs numbers; \
              leave out the others (2 is shuffle, 3 is fletcher32) or set them after it"
-        ))),
+        )));
+    };
+    for ListedFilter { id, is_optional } in behind {
+        if *id == FILTER_ID {
+            return Err(Error::invalid("the filter is set twice for this dataset: set it once"));
+        }
+        if SAVING_BYTE_FILTERS.contains(id) && !is_optional {
+            return Err(Error::invalid(format_args!(
+                "the filters of this dataset are {filters:?}, in this order: {id} is mandatory and fails at chunks that it cannot make smaller, as are those of \
+                 {FILTER_ID}: leave it out, or make it optional (H5Z_FLAG_OPTIONAL)"
+            )));
+        }
+        if !BYTE_FILTERS.contains(id) && !SAVING_BYTE_FILTERS.contains(id) {
+            return Err(Error::invalid(format_args!(
+                "the filters of this dataset are {filters:?}, in this order: {id} is not known to keep all bytes of the streams that {FILTER_ID} makes, which \
+                 nobody could read then: leave it out. Behind {FILTER_ID} may stand 1 (deflate), 2 (shuffle), 3 (fletcher32), 307 (bzip2), 32000 (LZF), \
+                 32001 (Blosc), 32004 (LZ4) and 32015 (Zstandard); 4 (szip), 5 (n-bit), 6 (scale-offset) and compressors of numbers may not"
+            )));
+        }
     }
+    Ok(())
 }
 
 /// [`filter`], with the address that it returns to.

@@ -26,10 +26,11 @@
 //! |---|---|
 //! | 1 | bits 24-31: `0x51`, bits 16-23: version of this part, 1, bits 8-15: value type as in the stream's header, bits 0-7: rank |
 //! | rank | extents of the chunk after [`quire_codec::Layout::of_chunk`] and [`quire_codec::Layout::in_bricks`], slowest first |
-//! | 1, or 2 for values of 64 bits | bits of the fill value, low half first, if the dataset defines one; of pairs as [`crate::fill_value::fill_bits`] has them |
+//! | 1, or 2 for values of 64 bits | bits of the fill value, low half first, if there is one; of pairs as [`crate::fill_value::fill_bits`] has them |
 //!
 //! `set_local` may meet its own words again, when a property list is used for a second dataset or h5repack changes the chunks, and then
-//! starts from the user's part. The words steer the encoder; a decoder compares streams with them but decodes without them.
+//! starts from the user's part. It keeps the fill value where the new dataset defines none and has the same type of values. The words steer the encoder; a
+//! decoder compares streams with them but decodes without them.
 
 use std::fmt;
 
@@ -146,6 +147,12 @@ impl CdValues {
         let config = Config::new(bound).map_err(|error| error.reworded(|error| refused(format_args!("{error}"))))?;
         let (layout, fill_value) = if filled.is_empty() { (None, None) } else { parse_filled(filled, &refused)? };
         Ok(Self { config: Config { coding, adapt, fill_value, ..config }, brick, layout })
+    }
+
+    /// The fill value that the words carry, where they were filled in for values of this type. A copy of a dataset may define none: nccopy takes the words along
+    /// and creates the dataset in netCDF's no-fill mode. The bits are those of the value, in whatever order the bytes lie.
+    pub(crate) fn given_fill_value(&self, scalar: Scalar) -> Option<u64> {
+        self.config.fill_value.filter(|_| self.layout.is_some_and(|layout| layout.scalar == scalar))
     }
 
     /// These parameters as words; bounds are written as bits, never as decimals.
@@ -455,6 +462,15 @@ mod tests {
             assert_eq!(filled.len(), 8 + words);
             assert!(filled.len() <= MAX_WORDS);
             assert_eq!(CdValues::parse(&filled), Ok(parsed));
+        }
+    }
+
+    #[test]
+    fn a_given_fill_value_is_of_its_type() {
+        let filled = CdValues::parse(&[0, 0x5101_0001, 5, 7]).expect("accepted");
+        assert_eq!((filled.given_fill_value(Scalar::F32), filled.given_fill_value(Scalar::I32)), (Some(7), None));
+        for words in [&[0][..], &[0, 0x5101_0001, 5]] {
+            assert_eq!(CdValues::parse(words).expect("accepted").given_fill_value(Scalar::F32), None);
         }
     }
 

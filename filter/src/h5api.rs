@@ -9,12 +9,13 @@
 pub(crate) mod datasets;
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::fmt;
 use std::ptr::null_mut;
 
 use hdf5_sys::h5::{herr_t, hsize_t};
 use hdf5_sys::h5d::H5D_FILL_VALUE_USER_DEFINED;
 use hdf5_sys::h5i::hid_t;
-use hdf5_sys::h5z::H5Z_filter_t;
+use hdf5_sys::h5z::{H5Z_FLAG_OPTIONAL, H5Z_filter_t};
 use quire_codec::{ByteOrder, Error, Result, Scalar, memory};
 
 use crate::element_type::{ElementType, Fields, FloatFields, IntegerFields};
@@ -27,6 +28,20 @@ const PROBE: &CStr = c"H5Zregister";
 const MAX_DATASPACE_RANK: usize = 32;
 /// First version that runs filters on threads of its own.
 const FIRST_WITH_FILTER_THREADS: (u32, u32) = (2, 3);
+
+/// A filter of a property list. Messages show its identifier.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ListedFilter {
+    pub(crate) id: H5Z_filter_t,
+    /// Whether HDF5 stores a chunk without the filter where the filter fails.
+    pub(crate) is_optional: bool,
+}
+
+impl fmt::Debug for ListedFilter {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.id.fmt(formatter)
+    }
+}
 
 /// An HDF5 library of this process, held open as long as this value lives.
 pub(crate) struct Library {
@@ -127,8 +142,8 @@ impl Library {
         Ok(unsafe { std::mem::transmute_copy(&address) })
     }
 
-    /// Identifiers of the filters of a property list, in the order in which a write applies them.
-    pub(crate) fn filters(&self, dcpl: hid_t) -> Result<Vec<H5Z_filter_t>> {
+    /// The filters of a property list, in the order in which a write applies them.
+    pub(crate) fn filters(&self, dcpl: hid_t) -> Result<Vec<ListedFilter>> {
         type Count = unsafe extern "C" fn(hid_t) -> c_int;
         type Get = unsafe extern "C" fn(
             hid_t,
@@ -146,11 +161,12 @@ impl Library {
         let count = check("H5Pget_nfilters", unsafe { count(dcpl) })?;
         let mut filters = Vec::new();
         for index in 0..count as c_uint {
+            let mut flags = 0;
             // SAFETY: HDF5 fills in only what is not null or of length 0.
-            let filter = check("H5Pget_filter2", unsafe {
-                get(dcpl, index, null_mut(), null_mut(), null_mut(), 0, null_mut(), null_mut())
+            let id = check("H5Pget_filter2", unsafe {
+                get(dcpl, index, &mut flags, null_mut(), null_mut(), 0, null_mut(), null_mut())
             })?;
-            memory::push(&mut filters, filter)?;
+            memory::push(&mut filters, ListedFilter { id, is_optional: flags & H5Z_FLAG_OPTIONAL != 0 })?;
         }
         Ok(filters)
     }

@@ -2,6 +2,8 @@
 
 netcdf.py make FILE             a file without compression
 netcdf.py check PLAIN COPY      every variable of the copy is compressed by our filter and within the bound
+netcdf.py make_gaps FILE        a compressed file with fill values, declared or netCDF's own
+netcdf.py check_gaps FILE...    each file is a copy of the one before, and rounded once more: fill values are as they were, others within the bounds
 netcdf.py together DIR          h5py, netCDF4 and PyTables take turns
 """
 
@@ -16,7 +18,7 @@ import netCDF4
 import numpy as np
 import tables
 
-from quire_client import FILTER_ID, absolute, assert_bound, nasty
+from quire_client import FILTER_ID, absolute, assert_bound, nasty, smooth
 
 BOUND = 1e-3
 # Name, type, byte order, dimensions. `time` is unlimited.
@@ -91,6 +93,49 @@ def check(plain: Path, copy: Path) -> None:
     print(f"netCDF {netCDF4.__netcdf4libversion__} on HDF5 {netCDF4.__hdf5libversion__}: {len(VARIABLES)} variables hold")
 
 
+# Type, byte order, and the fill value; None for netCDF's own. None of them is so far from the data that it has no part in a range by itself.
+GAPS = {"near": ("f4", "little", -99.0), "other_order": ("f8", "big", -99.0), "whole": ("i2", "little", -99), "default": ("f4", "little", None)}
+SHARE = 1e-2
+
+
+def gaps(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """A smooth field with a block of fill values, and where these are."""
+    kind, order, fill = GAPS[name]
+    data = (smooth((37, 53), "f8") * 10 + 280).astype((">" if order == "big" else "<") + kind)
+    is_fill = np.zeros(data.shape, bool)
+    is_fill[5:15, 10:40] = True
+    data[is_fill] = netCDF4.default_fillvals[kind] if fill is None else fill
+    return data, is_fill
+
+
+def make_gaps(path: Path) -> None:
+    with netCDF4.Dataset(path, "w") as file:
+        file.createDimension("y", 37)
+        file.createDimension("x", 53)
+        for name, (_, order, fill) in GAPS.items():
+            data, _ = gaps(name)
+            variable = file.createVariable(name, data.dtype, ("y", "x"), endian=order, chunksizes=(16, 16), fill_value=fill)
+            words = (ctypes.c_uint * 3)(3, *absolute(SHARE)[1:])
+            status = netcdf_library().nc_def_var_filter(variable._grpid, variable._varid, ctypes.c_uint(FILTER_ID), ctypes.c_size_t(3), words)
+            assert status == 0, f"nc_def_var_filter for {name} returned {status}"
+            variable.set_auto_maskandscale(False)
+            variable[...] = data
+
+
+def check_gaps(*paths: Path) -> None:
+    for copies, path in enumerate(paths, 1):
+        with netCDF4.Dataset(path, "r") as file:
+            for name in GAPS:
+                data, is_fill = gaps(name)
+                file[name].set_auto_maskandscale(False)
+                read, label = np.asarray(file[name][...]), f"{path.name}: {name}"
+                assert (read[is_fill] == data[is_fill]).all(), f"{label}: fill values are lost"
+                error, bound = np.abs(read.astype("f8") - data)[~is_fill].max(), copies * SHARE * np.ptp(data[~is_fill].astype("f8"))
+                assert error <= bound, f"{label}: off by {error} where {bound} is allowed"
+        for name in GAPS:
+            assert has_our_filter(path, name), f"{path.name}: {name} is not compressed"
+
+
 def together(folder: Path) -> None:
     """Three HDF5 libraries in one process; each finds the plugin, compresses with it, and reads what the others wrote."""
     versions = {"h5py": h5py.version.hdf5_version, "netCDF4": netCDF4.__hdf5libversion__, "PyTables": tables.hdf5_version}
@@ -126,4 +171,4 @@ def together(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    {"make": make, "check": check, "together": together}[sys.argv[1]](*(Path(argument) for argument in sys.argv[2:]))
+    {"make": make, "check": check, "make_gaps": make_gaps, "check_gaps": check_gaps, "together": together}[sys.argv[1]](*(Path(argument) for argument in sys.argv[2:]))

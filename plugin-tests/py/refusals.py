@@ -11,7 +11,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from quire_client import FILTER_ID, absolute, assert_bound, assert_words, smooth
+from quire_client import FILTER_ID, absolute, assert_words, smooth
 
 COMPOUND = np.dtype([("a", "<f4"), ("b", "<f8")])
 GAP = np.dtype({"names": ["r", "i"], "formats": ["<f4", "<f4"], "offsets": [0, 8], "itemsize": 12})
@@ -72,7 +72,7 @@ def refusal(file: h5py.File, number: int, dtype: Any, cd_values: tuple[int, ...]
 
 
 def order(file: h5py.File) -> None:
-    """Filters that change the bytes may follow ours. Before ours, they would hand us something else than numbers."""
+    """Filters before ours would hand us something else than numbers."""
     for name, options in {"shuffle": {"shuffle": True}, "scaleoffset": {"scaleoffset": 3}}.items():
         try:
             file.create_dataset(
@@ -82,15 +82,46 @@ def order(file: h5py.File) -> None:
             assert_words(str(error), ["quire", "first", "order"], f"{name} before ours")
         else:
             raise AssertionError(f"{name} before ours was accepted")
-    data = smooth((40, 50), "<f4")
-    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    properties.set_chunk((16, 16))
-    properties.set_filter(FILTER_ID, h5py.h5z.FLAG_OPTIONAL, absolute(1e-3))
-    properties.set_shuffle()
-    properties.set_deflate(1)
-    space = h5py.h5s.create_simple(data.shape)
-    identifier = h5py.h5d.create(file.id, b"plain_behind", h5py.h5t.IEEE_F32LE, space, properties)
-    h5py.Dataset(identifier)[...] = data
+
+
+def behind(file: h5py.File) -> None:
+    """Behind ours stand filters that keep all bytes. Those that take bytes for numbers, or that nobody knows, would lose the data."""
+    mandatory, optional = h5py.h5z.FLAG_MANDATORY, h5py.h5z.FLAG_OPTIONAL
+    nbit, scaleoffset, szip, lzf, zfp = (5, ()), (6, (2, 0)), (4, (32, 8)), (32000, ()), (32013, (1,))
+    kept = {"fletcher32": [(3, ())], "shuffle_deflate": [(2, ()), (1, (1,))], "deflate_fletcher32": [(1, (1,)), (3, ())]}
+    for dtype in ("<f4", ">f8", "<i2", "u1", "<c8"):
+        data = (smooth((40, 50), "<f8") * 100).astype(dtype)
+
+        def create(name: str, flag: int, filters: list[tuple[int, tuple[int, ...]]], dtype: str = dtype) -> h5py.Dataset:
+            properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            properties.set_chunk((16, 16))
+            properties.set_filter(FILTER_ID, h5py.h5z.FLAG_MANDATORY, (2, 0, 5))
+            for number, options in filters:
+                properties.set_filter(number, flag, options)
+            space = h5py.h5s.create_simple((40, 50))
+            return h5py.Dataset(h5py.h5d.create(file.id, name.encode(), h5py.h5t.py_create(np.dtype(dtype), logical=True), space, properties))
+
+        for flag in (mandatory, optional):
+            for name, filters in kept.items():
+                create(f"plain_behind_{name}_{dtype}_{flag}", flag, filters)[...] = data
+        create(f"plain_behind_lzf_{dtype}", optional, [lzf])[...] = data
+        # HDF5 looks at its own filters before it asks ours: of complex numbers it refuses szip, and n-bit takes any compound.
+        own = [(number, options, flag) for number, options in (nbit, scaleoffset, szip) for flag in (mandatory, optional)]
+        for number, options, flag in [*own, (*zfp, optional)]:
+            for filters in ([(number, options)], [(3, ()), (number, options)]):
+                try:
+                    create("refused", flag, filters)
+                except (ValueError, OSError, RuntimeError) as error:
+                    if dtype != "<c8":
+                        assert_words(str(error), ["quire", f"{number} is not known to keep all bytes", "leave it out"], f"{number} behind ours")
+                else:
+                    raise AssertionError(f"{number} behind ours was accepted for {dtype}")
+        try:
+            create("refused", mandatory, [lzf])
+        except (ValueError, OSError, RuntimeError) as error:
+            assert_words(str(error), ["quire", "32000 is mandatory", "make it optional"], "LZF behind ours")
+        else:
+            raise AssertionError("LZF behind ours was accepted, and would end the write")
 
 
 def strings(file: h5py.File) -> None:
@@ -107,6 +138,7 @@ def strings(file: h5py.File) -> None:
 def main(path: str) -> None:
     with h5py.File(path, "w") as file:
         order(file)
+        behind(file)
         strings(file)
         for number, (what, dtype, cd_values, words) in enumerate(CASES):
             # h5py and netCDF call a filter optional; a refusal must not be passed over in silence then.
@@ -125,8 +157,11 @@ def main(path: str) -> None:
         # The file and the library live on after all that.
         file["plain"] = np.arange(3)
     with h5py.File(path, "r") as file:
-        assert list(file) == ["plain", "plain_behind", "plain_strings"], f"left behind in the file: {list(file)}"
-        assert_bound(smooth((40, 50), "<f4"), file["plain_behind"][()], 1e-3, "shuffle and gzip behind ours")
+        followed = [name for name in file if name.startswith("plain_behind_")]
+        assert len(followed) == 5 * 7 and set(file) == {"plain", "plain_strings", *followed}, f"left behind in the file: {list(file)}"
+        for name in followed:
+            data = (smooth((40, 50), "<f8") * 100).astype(file[name].dtype)
+            assert np.abs(file[name][()] - data.astype(file[name].dtype.newbyteorder("=")).astype("c16")).max() <= 5, name
         assert file["plain_strings"].asstr()[()].tolist() == ["a", "quire", "of leaves"], "strings of variable length"
     print(f"{len(CASES)} refusals, each with a reason")
 

@@ -2,17 +2,20 @@
 
 rewrite.py rows DIR        64 rows, one write each without a chunk cache, all in one chunk: nothing drifts
 rewrite.py settings DIR    creation properties taken from one dataset and used for another; copies; an optional filter
+rewrite.py fills DIR       cd_values taken from one dataset and given to another that has no fill value, as nccopy does
 """
 
 from __future__ import annotations
 
+import struct
 import sys
 from pathlib import Path
+from typing import NamedTuple, Optional
 
 import h5py
 import numpy as np
 
-from quire_client import FILTER_ID, absolute, assert_bound, assert_same_bits, nasty
+from quire_client import FILTER_ID, absolute, assert_bound, assert_same_bits, client, nasty, smooth
 
 
 def rows(folder: Path) -> None:
@@ -83,5 +86,72 @@ def settings(folder: Path) -> None:
     print("settings: each call of set_local starts from the user's part")
 
 
+class Copy(NamedTuple):
+    """A dataset that is created with the cd_values of another."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    defined: Optional[float]  # the fill value of its own list
+    kept: Optional[float]  # the fill value that the filter is to know
+
+
+COPIES = (
+    Copy("same", "<f4", (40, 50), None, -99),
+    Copy("other order of bytes", ">f4", (40, 50), None, -99),
+    Copy("other rank", "<f4", (7, 5, 60), None, -99),
+    Copy("defines another", "<f4", (40, 50), 7, 7),
+    Copy("defines zero", "<f4", (40, 50), 0, 0),
+    Copy("wider type", "<f8", (40, 50), None, None),
+    Copy("other type of that size", "<i4", (40, 50), None, None),
+)
+
+
+def fills(folder: Path) -> None:
+    """The words carry the fill value of a dataset. It stays if the new list defines none and the values have the same type."""
+
+    def create(file: h5py.File, copy: Copy, words: tuple[int, ...]) -> h5py.Dataset:
+        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        properties.set_chunk(tuple(extent // 2 + 1 for extent in copy.shape))
+        properties.set_filter(FILTER_ID, h5py.h5z.FLAG_OPTIONAL, words)
+        if copy.defined is None:
+            properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+        else:
+            properties.set_fill_value(np.array(copy.defined, copy.dtype))
+        space, datatype = h5py.h5s.create_simple(copy.shape), h5py.h5t.py_create(np.dtype(copy.dtype))
+        return h5py.Dataset(h5py.h5d.create(file.id, copy.name.encode(), datatype, space, properties))
+
+    def data(copy: Copy) -> np.ndarray:
+        # -99 is not far from the data: to a filter that does not know it, it is a value like others.
+        values = (smooth(copy.shape, "f8") * 10 + 280).astype(copy.dtype)
+        values.reshape(-1)[300:400] = -99
+        return values
+
+    path, relative = folder / "fills.h5", (4, 2)
+    with h5py.File(path, "w") as file:
+        first = create(file, Copy("first", "<f4", (40, 50), -99, -99), relative)
+        words = first.id.get_create_plist().get_filter_by_id(FILTER_ID)[1]
+        for copy in COPIES:
+            create(file, copy, words)[...] = data(copy)
+        # A copy of a copy, as by nccopy and nccopy again.
+        create(file, Copy("again", "<f4", (40, 50), None, -99), file["same"].id.get_create_plist().get_filter_by_id(FILTER_ID)[1])
+        file["again"][...] = data(COPIES[0])
+    # Opened again: HDF5's chunk cache would give back what was written.
+    with h5py.File(path, "r") as file:
+        for copy in (*COPIES, COPIES[0]._replace(name="again")):
+            dataset, original = file[copy.name], data(copy)
+            label = f"{client()}: {copy.name}"
+            kept = dataset.id.get_create_plist().get_filter_by_id(FILTER_ID)[1]
+            # The mode and a bound of two words, what describes the chunk, its extents, and what is left.
+            fill = kept[3 + 1 + (kept[3] & 0xFF) :]
+            expected = () if copy.kept is None else struct.unpack("<I", struct.pack("<f", copy.kept))
+            assert fill == expected, f"{label}: cd_values {kept} end with {fill}, not with {expected}"
+            if copy.kept == -99:
+                read, good = dataset[()], original != -99
+                error, bound = np.abs(read.astype("f8") - original), 1e-2 * float(np.ptp(original[good].astype("f8")))
+                assert (error[~good] == 0).all() and error[good].max() <= bound, f"{label}: off by {error[good].max()} where {bound} is allowed"
+    print(f"fills: {len(COPIES) + 1} datasets with given cd_values")
+
+
 if __name__ == "__main__":
-    {"rows": rows, "settings": settings}[sys.argv[1]](Path(sys.argv[2]))
+    {"rows": rows, "settings": settings, "fills": fills}[sys.argv[1]](Path(sys.argv[2]))

@@ -576,6 +576,43 @@ fn doctor_says_what_is_found_and_what_is_wrong() {
 }
 
 #[test]
+fn doctor_says_what_keeps_hdf5_from_reading_a_file() {
+    let sandbox = Sandbox::new();
+    let _ = succeed(sandbox.python(Python::Hdf5_2_0, "unreadable.py").arg(sandbox.path("")));
+    let well = succeed(&mut quire(&sandbox, &["doctor", "virtual.h5"]));
+    assert_says(&well, &["the filters of all 1 datasets and of 3 sources of virtual ones", "the filter works here"]);
+
+    // Without the plugin, the filter of each source is missing, not that of the virtual dataset.
+    let without = end_with(1, quire(&sandbox, &["doctor", "virtual.h5"]).env("HDF5_PLUGIN_PATH", "/nowhere"));
+    assert_says(&without, &["first.h5:/x and 2 more: HDF5 does not find quire here, and cannot read it", "HDF5_PLUGIN_PATH"]);
+
+    // HDF5 reads fill values where a source is not there, which is no error.
+    fs::rename(sandbox.path("second.h5"), sandbox.path("moved.h5")).expect("renamed");
+    let gone = succeed(&mut quire(&sandbox, &["doctor", "virtual.h5"]));
+    assert_says(
+        &gone,
+        &[
+            "note   file          virtual.h5:/v: it is virtual",
+            "gives fill values",
+            "second.h5",
+            "HDF5_VDS_PREFIX",
+            "the filter works here",
+        ],
+    );
+    fs::create_dir(sandbox.path("elsewhere")).expect("a folder");
+    fs::rename(sandbox.path("moved.h5"), sandbox.path("elsewhere/second.h5")).expect("renamed");
+    let found = succeed(quire(&sandbox, &["doctor", "virtual.h5"]).env("HDF5_VDS_PREFIX", "${ORIGIN}/elsewhere"));
+    assert_says(&found, &["of 3 sources of virtual ones"]);
+
+    let new = end_with(1, &mut quire(&sandbox, &["doctor", "new.h5"]));
+    let remedy = "read it with a newer HDF5, as h5py's wheels have";
+    assert_says(&new, &["new.h5:/new_form: HDF5 1.", "bad version number", remedy, "not all of these datasets can be read"]);
+    assert!(!new.stdout.contains("name the folder of its plugin"), "{}", new.stdout);
+    let newer = end_with(1, &mut quire(&sandbox, &["doctor", "newer.h5"]));
+    assert_says(&newer, &["newer.h5", "bad superblock version number", remedy]);
+}
+
+#[test]
 fn doctor_knows_the_variables_of_the_table_in_the_documents() {
     let sandbox = Sandbox::new();
     let variables: Vec<&str> = include_str!("../../docs/gpu.md")

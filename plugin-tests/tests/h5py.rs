@@ -44,6 +44,14 @@ fn settings_can_be_used_again() {
 }
 
 #[test]
+fn a_given_fill_value_is_kept_where_there_is_no_other() {
+    let sandbox = Sandbox::new();
+    for python in Python::ALL {
+        let _ = succeed(sandbox.python(python, "rewrite.py").arg("fills").arg(sandbox.path("")));
+    }
+}
+
+#[test]
 fn fill_values_come_back_bit_for_bit() {
     let sandbox = Sandbox::new();
     for python in Python::ALL {

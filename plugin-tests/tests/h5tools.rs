@@ -325,20 +325,26 @@ fn h5repack_compresses_contiguous_and_scaled_datasets() {
 }
 
 #[test]
-fn h5repack_with_a_filter_in_front_says_why_and_keeps_the_old_filters() {
+fn h5repack_with_a_filter_at_a_wrong_place_says_why_and_keeps_the_old_filters() {
     let sandbox = Sandbox::new();
     let file = repacking_file(&sandbox);
-    for (front, number) in [("SHUF", "2"), ("GZIP=1", "1"), ("FLET", "3"), ("SZIP=8,NN", "4"), ("NBIT", "5"), ("SOFF=3,DS", "6")]
-    {
+    let ours = format!("UD={FILTER_ID},0,2,2,2");
+    let refused = |filters: [&str; 2], reasons: &[&str]| {
         let mut command = sandbox.command("h5repack");
-        for filter in [front.to_owned(), format!("UD={FILTER_ID},0,2,2,2")] {
+        for filter in filters {
             command.args(["-f", &format!("le_f4_far/contiguous:{filter}")]);
         }
-        let refused = sandbox.path(&format!("front{number}.h5"));
+        let copy = sandbox.path("refused.h5");
         // h5repack 1.10.8 ends with 0 and copies the dataset as it was.
-        let report = end_in_order(command.args(["--enable-error-stack"]).arg(&file).arg(&refused));
-        let list = format!("[{number}, {FILTER_ID}]");
-        assert_says(&report, &[&list, "must be the first"]);
-        has_filters(&sandbox, &refused, "le_f4_far/contiguous", &[]);
+        let report = end_in_order(command.args(["--enable-error-stack"]).arg(&file).arg(&copy));
+        assert_says(&report, reasons);
+        has_filters(&sandbox, &copy, "le_f4_far/contiguous", &[]);
+    };
+    for (front, number) in [("SHUF", "2"), ("GZIP=1", "1"), ("FLET", "3"), ("SZIP=8,NN", "4"), ("NBIT", "5"), ("SOFF=3,DS", "6")]
+    {
+        refused([front, &ours], &[&format!("[{number}, {FILTER_ID}]"), "must be the first"]);
+    }
+    for (behind, number) in [("SZIP=8,NN", "4"), ("NBIT", "5"), ("SOFF=3,DS", "6")] {
+        refused([&ours, behind], &[&format!("[{FILTER_ID}, {number}]"), "is not known to keep all bytes"]);
     }
 }

@@ -42,6 +42,20 @@ fn nccopy_copies_a_compressed_file() {
 }
 
 #[test]
+fn copies_of_a_compressed_file_keep_its_fill_values() {
+    let sandbox = Sandbox::new();
+    let copies = ["first.nc", "copy.nc", "chunks.nc", "repacked.nc"].map(|name| sandbox.path(name));
+    let _ = succeed(sandbox.python(Python::Hdf5_2_0, "netcdf.py").arg("make_gaps").arg(&copies[0]));
+    let nccopy =
+        |options: &[&str], from: &Path, to: &Path| _ = succeed(sandbox.command("nccopy").args(options).arg(from).arg(to));
+    // nccopy creates variables in no-fill mode, so that HDF5 does not know their fill values; it hands on all cd_values.
+    nccopy(&[], &copies[0], &copies[1]);
+    nccopy(&["-c", "y/20,x/53"], &copies[1], &copies[2]);
+    let _ = succeed(sandbox.command("h5repack").args(["-l", "CHUNK=9x40"]).arg(&copies[2]).arg(&copies[3]));
+    let _ = succeed(sandbox.python(Python::Hdf5_2_0, "netcdf.py").arg("check_gaps").args(&copies));
+}
+
+#[test]
 fn three_libraries_share_a_process() {
     let sandbox = Sandbox::new();
     let report = succeed(sandbox.python(Python::Hdf5_2_0, "netcdf.py").arg("together").arg(sandbox.path("")));

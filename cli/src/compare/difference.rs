@@ -1,6 +1,6 @@
 //! What a comparison has found: statistics of errors, broken promises, and values far from all others.
 
-/// A value that decides its chunk's range, and with it a bound that depends on the range.
+/// A value that decides its chunk's range, by which a bound or the PSNR is measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Far {
     pub(crate) value: f64,
@@ -16,7 +16,7 @@ impl std::fmt::Display for Far {
         let chunks = if *chunks == 1 { "a chunk".to_owned() } else { format!("{chunks} chunks") };
         write!(
             f,
-            "in {chunks} one value decides the range, and with it the bound: {value:e} makes it {times:.0} times as wide. If it stands for \
+            "in {chunks} one value decides the range, by which bounds and PSNR are measured: {value:e} makes it {times:.0} times as wide. If it stands for \
              missing values, name it in an attribute missing_value; if it does not, give an absolute bound"
         )
     }
@@ -37,7 +37,7 @@ pub(crate) struct Difference {
     pub(crate) changed: u64,
     /// The first promise that was broken; `None` if all were kept.
     pub(crate) broken: Option<String>,
-    /// The value that widens a chunk's range the most, if it widens it much and the bound depends on the range.
+    /// The value that widens a chunk's range the most, if it widens it much, and the bound or what is said of the result depends on the range.
     pub(crate) far: Option<Far>,
     /// The sum of the squared errors.
     pub(super) squares: f64,

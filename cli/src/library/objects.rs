@@ -1,6 +1,6 @@
 //! The calls on objects, links and properties that an exact copy needs and the crate `hdf5` lacks.
 
-use std::ffi::{CStr, CString, c_int, c_uint};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint};
 use std::mem::MaybeUninit;
 
 use hdf5::plist::link_create::CharEncoding;
@@ -17,9 +17,9 @@ use hdf5_sys::h5o::{H5O_COPY_MERGE_COMMITTED_DTYPE_FLAG, H5O_COPY_WITHOUT_ATTR_F
 use hdf5_sys::h5p::{
     H5P_DEFAULT, H5Padd_merge_committed_dtype_path, H5Pget_attr_creation_order, H5Pget_attr_phase_change, H5Pget_chunk_opts,
     H5Pget_est_link_info, H5Pget_external_count, H5Pget_link_creation_order, H5Pget_link_phase_change,
-    H5Pget_local_heap_size_hint, H5Premove_filter, H5Pset_alloc_time, H5Pset_attr_creation_order, H5Pset_attr_phase_change,
-    H5Pset_chunk, H5Pset_chunk_opts, H5Pset_copy_object, H5Pset_est_link_info, H5Pset_filter, H5Pset_link_creation_order,
-    H5Pset_link_phase_change, H5Pset_local_heap_size_hint,
+    H5Pget_local_heap_size_hint, H5Pget_virtual_count, H5Pget_virtual_dsetname, H5Pget_virtual_filename, H5Premove_filter,
+    H5Pset_alloc_time, H5Pset_attr_creation_order, H5Pset_attr_phase_change, H5Pset_chunk, H5Pset_chunk_opts, H5Pset_copy_object,
+    H5Pset_est_link_info, H5Pset_filter, H5Pset_link_creation_order, H5Pset_link_phase_change, H5Pset_local_heap_size_hint,
 };
 use hdf5_sys::h5t::{H5Tcommitted, H5Tequal, H5Tget_create_plist, H5Topen2};
 use hdf5_sys::h5z::{H5Z_FILTER_ALL, H5Z_FLAG_MANDATORY};
@@ -214,8 +214,8 @@ pub(crate) fn file_properties(file: &File) -> Result<FileCreate> {
     Ok(properties)
 }
 
-/// Sets dataset creation properties to chunks of the given shape and this filter alone, with `words` as its `cd_values`. The filter is mandatory: a chunk that
-/// cannot be compressed is an error. Chunks are allocated when they are written, so that none is compressed twice.
+/// Sets dataset creation properties to chunks of the given shape and this filter alone, with `words` as its `cd_values`. The filter is mandatory: HDF5
+/// must not store chunks without it where it does not find the plugin. Chunks are allocated when they are written, so that none is compressed twice.
 ///
 /// # Errors
 /// HDF5's.
@@ -234,6 +234,29 @@ pub(crate) fn compress(properties: &DatasetCreate, chunk: &[usize], words: &[u32
         check(H5Premove_filter(id, H5Z_FILTER_ALL))?;
         check(H5Pset_alloc_time(id, H5D_alloc_time_t::H5D_ALLOC_TIME_INCR))?;
         check(H5Pset_filter(id, h5zquire::FILTER_ID, H5Z_FLAG_MANDATORY, words.len(), words.as_ptr()))
+    })
+}
+
+/// Files and paths of a virtual dataset's sources, as it names them.
+///
+/// # Errors
+/// HDF5's.
+pub(crate) fn virtual_sources(properties: &DatasetCreate) -> Result<Vec<(Name, Name)>> {
+    type Text = unsafe extern "C" fn(hid_t, usize, *mut c_char, usize) -> isize;
+    let text = |function: Text, index| -> Result<Name> {
+        // SAFETY: HDF5 checks the identifier and the index, and writes no text where there is no room.
+        let length = unsafe { function(properties.id(), index, std::ptr::null_mut(), 0) };
+        let mut bytes =
+            vec![0u8; usize::try_from(length).map_err(|_| "HDF5 does not name the sources of a virtual dataset")? + 1];
+        // SAFETY: as above, and HDF5 writes no more bytes than there is room for, the last of them 0.
+        unsafe { function(properties.id(), index, bytes.as_mut_ptr().cast(), bytes.len()) };
+        Ok(Name::new(bytes))
+    };
+    locked(|| {
+        let mut count = 0;
+        // SAFETY: HDF5 checks the identifier and writes one number.
+        check(unsafe { H5Pget_virtual_count(properties.id(), &mut count) })?;
+        (0..count).map(|index| Ok((text(H5Pget_virtual_filename, index)?, text(H5Pget_virtual_dsetname, index)?))).collect()
     })
 }
 

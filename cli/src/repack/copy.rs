@@ -53,10 +53,10 @@ pub(super) fn copy(from: &File, to: &File, plan: &Plan, jobs: usize, bar: &Progr
         objects::unlink(&to_root, &staging)?;
     }
     let mut stored = vec![0; plan.tasks.len()];
-    for (number, dataset) in &copier.tasks {
+    let tasks: Vec<_> = copier.tasks.iter().map(|(number, dataset)| (&plan.tasks[*number], dataset)).collect();
+    let exact = values::write(&tasks, jobs, bar)?;
+    for ((number, dataset), exact) in copier.tasks.iter().zip(exact) {
         let task = &plan.tasks[*number];
-        bar.set_message(format!("writing {}", task.path));
-        let exact = values::write(task, dataset, jobs, bar).map_err(|error| format!("{}: {error}", task.path))?;
         if exact > 0 {
             let (path, all) = (&task.path, task.boxes.len());
             notes.push(format!(

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use h5zquire::cd_values;
 use quire_codec::options::{self, Options};
-use quire_codec::{Config, Layout};
+use quire_codec::{Config, ErrorBound, Layout};
 
 use super::Arguments;
 use super::selection::{Selection, Setting};
@@ -17,6 +17,7 @@ use crate::library::links::Token;
 use crate::library::message;
 use crate::names::Name;
 use crate::skipped::Skipped;
+use crate::slabs::{ChunkReader, ReadChunk};
 
 /// The datasets of a file to compress, and the skipped ones.
 pub(super) struct Plan {
@@ -51,6 +52,11 @@ impl Task {
     pub(super) fn bytes_written(&self) -> u64 {
         let values = |ranges: &Vec<(usize, usize)>| ranges.iter().map(|&(_, count)| count as u64).product::<u64>();
         self.boxes.iter().map(values).sum::<u64>() * self.source.numbers.scalar.element_size() as u64
+    }
+
+    /// Whether attributes name missing values that are not the fill value, under a bound that could round them.
+    pub(super) fn has_unknown_missing_values(&self) -> bool {
+        !self.source.missing.is_empty() && self.config.bound != ErrorBound::Lossless
     }
 
     /// For comparing its values with those of the copy.
@@ -118,6 +124,41 @@ impl Plan {
     }
 }
 
+/// Reads the chunks of many datasets, dataset after dataset: threads that work on them need not wait for the end of each dataset.
+pub(super) struct TaskReader<'a> {
+    tasks: std::iter::Enumerate<std::vec::IntoIter<&'a Task>>,
+    current: Option<(usize, &'a Name, ChunkReader<'a>)>,
+}
+
+impl<'a> TaskReader<'a> {
+    pub(super) fn new(tasks: Vec<&'a Task>) -> Self {
+        Self { tasks: tasks.into_iter().enumerate(), current: None }
+    }
+
+    /// The next chunk, and the index of its task.
+    ///
+    /// # Errors
+    /// HDF5's, with the dataset's path.
+    pub(super) fn next(&mut self) -> Result<Option<(usize, ReadChunk)>, String> {
+        loop {
+            if let Some((index, path, reader)) = &mut self.current
+                && let Some(chunk) = reader.next().map_err(|error| format!("{path}: {error}"))?
+            {
+                return Ok(Some((*index, chunk)));
+            }
+            let Some((index, task)) = self.tasks.next() else { return Ok(None) };
+            self.current = Some((index, &task.path, ChunkReader::new(&task.source, &task.chunk, &task.boxes)));
+        }
+    }
+
+    /// Takes a chunk back that is done, for its memory.
+    pub(super) fn give_back(&mut self, chunk: ReadChunk) {
+        if let Some((_, _, reader)) = &mut self.current {
+            reader.give_back(chunk);
+        }
+    }
+}
+
 /// What the arguments say about the datasets of a file.
 struct Rules<'a> {
     arguments: &'a Arguments,
@@ -169,7 +210,7 @@ impl Rules<'_> {
             let limits = maxima.iter().zip(extents).map(|(most, extent)| most.map_or(usize::MAX, |most| most.max(*extent)));
             return Ok((sides.iter().zip(limits).map(|(&side, most)| side.min(most)).collect(), None));
         }
-        let Some(own) = source.dataset.chunk() else { return Ok((block_of(extents), None)) };
+        let Some(own) = source.chunk.clone() else { return Ok((block_of(extents), None)) };
         let small = |limit: u64| SmallChunks::of(&own, extents, source.numbers.scalar.element_size(), limit);
         Ok(match small(TINY_CHUNK) {
             Some(small) => {

@@ -1,4 +1,4 @@
-//! Writes the values of a dataset, each chunk once and as a whole: a bound relative to the chunk's range would differ for a read of the chunk.
+//! Writes the values of datasets, each chunk once and as a whole: a bound relative to the chunk's range would differ for a read of the chunk.
 //!
 //! The calling thread reads chunks and writes streams; other threads compress in between.
 
@@ -8,38 +8,49 @@ use hdf5::Dataset;
 use indicatif::ProgressBar;
 use quire_codec::{AdaptPolicy, Workspace};
 
-use super::plan::Task;
+use super::plan::{Task, TaskReader};
 use crate::jobs;
 use crate::kept;
 use crate::library::codec::Codec;
 use crate::library::{chunks, message};
-use crate::slabs::{ChunkReader, ReadChunk};
+use crate::slabs::ReadChunk;
 
-/// Writes a dataset on `jobs` threads. Returns the number of chunks that keep the exact bits for the sake of missing values.
+/// Writes datasets on `jobs` threads. Returns for each the number of chunks that keep the exact bits for the sake of missing values.
 ///
 /// # Errors
-/// HDF5's and the plugin's.
-pub(super) fn write(task: &Task, dataset: &Dataset, jobs: usize, bar: &ProgressBar) -> Result<usize, String> {
-    let compressing = Compressing::new(task)?;
-    let each = task.layout.scalar.element_size();
-    // With a history each chunk depends on those that its thread has compressed before.
-    let jobs = if task.config.adapt == AdaptPolicy::History { 1 } else { jobs };
-    let reader = RefCell::new(ChunkReader::new(&task.source, &task.chunk, &task.boxes));
-    let mut exact = 0;
+/// HDF5's and the plugin's, with the dataset's path.
+pub(super) fn write(tasks: &[(&Task, &Dataset)], jobs: usize, bar: &ProgressBar) -> Result<Vec<usize>, String> {
+    let has_history = |(task, _): &(&Task, &Dataset)| task.config.adapt == AdaptPolicy::History;
+    let mut exact = Vec::new();
+    for group in tasks.chunk_by(|one, other| has_history(one) == has_history(other)) {
+        // With a history each chunk depends on those that its thread has compressed before.
+        let jobs = if has_history(&group[0]) { 1 } else { jobs };
+        exact.extend(write_group(group, jobs, bar)?);
+    }
+    Ok(exact)
+}
+
+fn write_group(tasks: &[(&Task, &Dataset)], jobs: usize, bar: &ProgressBar) -> Result<Vec<usize>, String> {
+    let at = |index: usize| move |error: String| format!("{}: {error}", tasks[index].0.path);
+    let compressing = tasks.iter().enumerate().map(|(index, (task, _))| Compressing::new(task).map_err(at(index)));
+    let compressing = compressing.collect::<Result<Vec<_>, _>>()?;
+    let reader = RefCell::new(TaskReader::new(tasks.iter().map(|(task, _)| *task).collect()));
+    let mut exact = vec![0; tasks.len()];
     jobs::pipeline(
         jobs,
         || reader.borrow_mut().next(),
-        |buffers: &mut Buffers, read| (compressing.stream(buffers, &read), read),
-        |(stream, read)| {
-            let (stream, is_exact) = stream?;
-            chunks::write(dataset, &read.corner(), &stream)?;
-            exact += usize::from(is_exact);
-            bar.inc((read.count() * each) as u64);
+        |buffers: &mut Buffers, (index, read)| (compressing[index].stream(buffers, &read), index, read),
+        |(stream, index, read)| {
+            let (stream, is_exact) = stream.map_err(at(index))?;
+            let (task, dataset) = tasks[index];
+            chunks::write(dataset, &read.corner(), &stream).map_err(at(index))?;
+            exact[index] += usize::from(is_exact);
+            bar.set_message(format!("writing {}", task.path));
+            bar.inc((read.count() * task.layout.scalar.element_size()) as u64);
             reader.borrow_mut().give_back(read);
             Ok(())
         },
     )?;
-    dataset.flush().map_err(message)?;
     Ok(exact)
 }
 

@@ -11,7 +11,7 @@ use hdf5::{Container, Dataset, Dataspace, File, Group, Location};
 use indicatif::ProgressBar;
 
 use super::Done;
-use super::plan::{Plan, Task};
+use super::plan::{Plan, Task, TaskReader};
 use crate::compare::{Difference, compare};
 use crate::copied::{Buffers, Copied, Read};
 use crate::datasets::{block_of, written_boxes};
@@ -23,7 +23,7 @@ use crate::library::objects::{Target, is_committed, is_external, is_same_type};
 use crate::library::values::{Part, Values, follow, is_plain};
 use crate::library::{chunks, message};
 use crate::names::Name;
-use crate::slabs::{ChunkReader, ReadChunk};
+use crate::slabs::ReadChunk;
 
 /// Compares a new file with its original. Returns the result for each dataset of the plan.
 ///
@@ -49,15 +49,12 @@ pub(super) fn verify(from: &File, written: &Path, plan: &Plan, jobs: usize, bar:
     for (path, old, new) in &comparison.objects {
         comparison.attributes(path, old, new).map_err(|reason| not_as_before(path, &reason))?;
     }
-    plan.tasks
+    let datasets = plan
+        .tasks
         .iter()
         .enumerate()
-        .map(|(number, task)| {
-            bar.set_message(format!("verifying {}", task.path));
-            let dataset = comparison.compressed.get(&number).ok_or_else(|| not_as_before(&task.path, "it is missing"))?;
-            compressed(task, dataset, jobs, bar).map_err(|reason| not_as_before(&task.path, &reason))
-        })
-        .collect()
+        .map(|(number, task)| comparison.compressed.get(&number).ok_or_else(|| not_as_before(&task.path, "it is missing")));
+    compressed(&plan.tasks, &datasets.collect::<Result<Vec<_>, _>>()?, jobs, bar)
 }
 
 fn not_as_before(path: &Name, reason: &str) -> String {
@@ -66,36 +63,45 @@ fn not_as_before(path: &Name, reason: &str) -> String {
     )
 }
 
-/// Compares a compressed dataset chunk by chunk. The calling thread reads chunks and streams; other threads decompress and compare.
-fn compressed(task: &Task, dataset: &Dataset, jobs: usize, bar: &ProgressBar) -> Result<Done, String> {
-    if !dataset.filters().iter().any(|filter| filter.id() == h5zquire::FILTER_ID) {
-        return Err("HDF5 stored it without the filter".to_owned());
-    }
-    let Task { source, config, boxes, chunk, .. } = task;
-    let (each, mut difference) = (source.numbers.scalar.element_size(), Difference::default());
-    let reader = RefCell::new(ChunkReader::new(source, chunk, boxes));
-    let copy = Copied::new(dataset, source)?;
+/// Compares compressed datasets chunk by chunk. The calling thread reads chunks and streams; other threads decompress and compare.
+fn compressed(tasks: &[Task], datasets: &[&Dataset], jobs: usize, bar: &ProgressBar) -> Result<Vec<Done>, String> {
+    let at = |index: usize| move |reason: String| not_as_before(&tasks[index].path, &reason);
+    let copies = datasets.iter().enumerate().map(|(index, dataset)| {
+        if !dataset.filters().iter().any(|filter| filter.id() == h5zquire::FILTER_ID) {
+            return Err(at(index)("HDF5 stored it without the filter".to_owned()));
+        }
+        Copied::new(dataset, &tasks[index].source).map_err(at(index))
+    });
+    let copies = copies.collect::<Result<Vec<_>, _>>()?;
+    let mut differences = vec![Difference::default(); tasks.len()];
+    let reader = RefCell::new(TaskReader::new(tasks.iter().collect()));
     jobs::pipeline(
         jobs,
-        || reader.borrow_mut().next()?.map(|part| Ok((copy.read(&part.ranges)?, part))).transpose(),
-        |buffers: &mut Buffers, (read, part): (Read, ReadChunk)| {
-            let Buffers { before, after } = buffers;
-            let found = copy.values(&read, &part.ranges, after).map(|after| {
-                let before = part.values(before);
-                compare(before, after, task.kind(), Some(config.bound))
-            });
-            (found, part)
+        || {
+            let Some((index, chunk)) = reader.borrow_mut().next()? else { return Ok(None) };
+            let read = copies[index].read(&chunk.ranges).map_err(at(index))?;
+            Ok(Some((index, read, chunk)))
         },
-        |(found, part)| {
-            let ranges = &part.ranges;
-            let found = found.and_then(Difference::kept).map_err(|reason| format!("{reason}; the chunk is {ranges:?}"))?;
-            difference.add(&found);
-            bar.inc((part.count() * each) as u64);
-            reader.borrow_mut().give_back(part);
+        |buffers: &mut Buffers, (index, read, chunk): (usize, Read, ReadChunk)| {
+            let (Buffers { before, after }, task) = (buffers, &tasks[index]);
+            let found = copies[index].values(&read, &chunk.ranges, after).map(|after| {
+                let before = chunk.values(before);
+                compare(before, after, task.kind(), Some(task.config.bound))
+            });
+            (found, index, chunk)
+        },
+        |(found, index, chunk)| {
+            let (ranges, task) = (&chunk.ranges, &tasks[index]);
+            let found = found.and_then(Difference::kept);
+            differences[index].add(&found.map_err(|reason| at(index)(format!("{reason}; the chunk is {ranges:?}")))?);
+            bar.set_message(format!("verifying {}", task.path));
+            bar.inc((chunk.count() * task.source.numbers.scalar.element_size()) as u64);
+            reader.borrow_mut().give_back(chunk);
             Ok(())
         },
     )?;
-    Ok(Done { stored: dataset.storage_size(), difference })
+    let done = datasets.iter().zip(differences);
+    Ok(done.map(|(dataset, difference)| Done { stored: dataset.storage_size(), difference }).collect())
 }
 
 /// Compares the stored bytes of the chunks of two datasets, and their filter masks.

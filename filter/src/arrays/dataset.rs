@@ -13,7 +13,7 @@ use crate::FILTER_ID;
 use crate::cd_values::{CdValues, MAX_WORDS};
 use crate::fence::Failure;
 use crate::fill_value::MOST_ELEMENT_BYTES;
-use crate::h5api::Library;
+use crate::h5api::{Library, ListedFilter};
 
 /// Which way the values go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Suitable {
             return Err(Failure::unsuitable("the dataset is not stored in chunks, so that it has no filter"));
         }
         let filters = library.filters(dcpl)?;
-        if filters != [FILTER_ID] {
+        if !matches!(filters[..], [ListedFilter { id: FILTER_ID, .. }]) {
             return Err(Failure::unsuitable(format_args!(
                 "the filters of this dataset are {filters:?}: only those with {FILTER_ID} alone are read and written as whole arrays"
             )));

@@ -1,7 +1,8 @@
 //! A write or a read of a box of a dataset, step by step.
 //!
-//! HDF5 is called in [`Transfer::begin`] and [`Transfer::step`] alone, and both return without waiting for a chunk; [`Transfer::wait`] waits. So a program
-//! that has a lock around HDF5, as Python has for h5py, need not hold it while chunks are compressed or decompressed.
+//! HDF5 is called in [`Transfer::begin`] and [`Transfer::step`] alone, and neither waits for a chunk that a thread works on; [`Transfer::wait`] waits. So a
+//! program that has a lock around HDF5, as Python has for h5py, need not hold it while chunks are compressed or decompressed. There is one exception: a step
+//! compresses a chunk itself if only a part of the chunk is written and another thread of the program has changed the rest since it was read.
 
 use std::fmt;
 use std::time::Duration;

@@ -284,15 +284,40 @@ fn set_local_fails_where_there_is_no_hdf5() {
     assert_eq!(can_apply(-1, -1, -1), 1);
 }
 
+fn pipeline(filters: &[c_int], is_optional: bool) -> Vec<ListedFilter> {
+    filters.iter().map(|&id| ListedFilter { id, is_optional }).collect()
+}
+
 #[test]
 fn only_the_first_place_in_the_pipeline_is_accepted() {
-    assert_eq!(check_position(&[FILTER_ID]), Ok(()));
-    assert_eq!(check_position(&[FILTER_ID, 3]), Ok(()));
+    assert_eq!(check_pipeline(&pipeline(&[FILTER_ID], false)), Ok(()));
     for filters in [&[2, FILTER_ID][..], &[3, FILTER_ID], &[], &[1]] {
-        let text = check_position(filters).expect_err("refused").to_string();
+        let text = check_pipeline(&pipeline(filters, true)).expect_err("refused").to_string();
         assert!(text.contains(&format!("{filters:?}")) && text.contains("must be the first"), "{text}");
     }
-    assert!(check_position(&[FILTER_ID, FILTER_ID]).is_err());
+}
+
+#[test]
+fn filters_behind_it_must_keep_all_bytes() {
+    for is_optional in [false, true] {
+        for filters in [&[FILTER_ID, 3][..], &[FILTER_ID, 2, 1, 3], &[FILTER_ID, 307], &[FILTER_ID, 32004], &[FILTER_ID, 32015]] {
+            assert_eq!(check_pipeline(&pipeline(filters, is_optional)), Ok(()), "{filters:?}");
+        }
+        // Szip, n-bit, scale-offset, bitshuffle, ZFP, SZ, Blosc2, SZ3, SPERR, and one that nobody knows.
+        for id in [4, 5, 6, 32008, 32013, 32017, 32026, 32024, 32028, 40000] {
+            for filters in [&[FILTER_ID, id][..], &[FILTER_ID, 1, id]] {
+                let text = check_pipeline(&pipeline(filters, is_optional)).expect_err("refused").to_string();
+                assert!(text.contains(&format!("{filters:?}")) && text.contains(&format!("{id} is not known to keep")), "{text}");
+            }
+        }
+        let text = check_pipeline(&pipeline(&[FILTER_ID, 1, FILTER_ID], is_optional)).expect_err("refused").to_string();
+        assert!(text.contains("set it once"), "{text}");
+    }
+    for id in [32000, 32001] {
+        assert_eq!(check_pipeline(&pipeline(&[FILTER_ID, id], true)), Ok(()));
+        let text = check_pipeline(&pipeline(&[FILTER_ID, id], false)).expect_err("refused").to_string();
+        assert!(text.contains(&format!("{id} is mandatory")) && text.contains("make it optional"), "{text}");
+    }
 }
 
 #[test]

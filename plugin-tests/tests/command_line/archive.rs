@@ -81,6 +81,7 @@ fn several_files_go_into_a_folder_with_bounds_by_dataset() {
             "note: /tiny: its chunks of 1x1 are too small to compress: the copy has 60x80",
             "note: /missing/one_be and 2 more: chunks of 32x32x32 (128 KiB) are small",
             "--chunks gives the copy others",
+            "note: /missing/one_be and 2 more: its attribute names missing values that are not its fill value",
             "note: /far: in a chunk one value decides the range",
             "-9.99e2 makes it",
             "verified: out/day1.h5",

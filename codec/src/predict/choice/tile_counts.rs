@@ -48,7 +48,7 @@ pub struct InterpolatedCounts {
     /// By the number of the kind of interpolation: residuals that count ([`Tiles::uncounted_residuals`](super::tile::Tiles::uncounted_residuals)).
     /// An escape counts as a 0.
     pub residuals: [ResidualCounts; KINDS],
-    /// By kind: number of escapes among these residuals, and of exceptions that have a code among all values of the tiles.
+    /// By kind: number of values with one of these residuals that are escapes, or exceptions that have a code.
     pub outliers: [u32; KINDS],
     /// Differences along each set of axes, of the values that have a neighbour before them along every axis longer than 1.
     pub differences: [ResidualCounts; SETS],
