@@ -127,7 +127,7 @@ extern "C" fn set_local_called_from(dcpl: hid_t, type_id: hid_t, _space: hid_t, 
         quire_codec::check_bound(&layout, &parameters.config)?;
         backend::check_dataset(&layout)?;
         parameters.layout = Some(layout);
-        parameters.config.fill_value = library.fill_value(dcpl, type_id, scalar, byte_order)?;
+        parameters.config.fill_value = library.fill_value(dcpl, type_id, scalar, byte_order, parameters.config.bound)?;
         library.set_filter_parameters(dcpl, FILTER_ID, flags, &parameters.to_words()?)?;
         Ok(0)
     })
