@@ -74,7 +74,8 @@ impl Numbers {
             }
             Ok::<_, String>(is_defined)
         })?;
-        // The filter refuses a pair of two different parts where a dataset with a bound is created. To read one, and to write it without loss, either part will do.
+        // Where a dataset with a bound is created, the filter refuses a pair of two different parts. To read one, and to write one without loss,
+        // either part will do.
         let exact = ErrorBound::Lossless;
         let bits = is_defined.then(|| fill_bits(&element, self.scalar, self.byte_order, exact)).transpose().map_err(message)?;
         Ok(Filling { bits, element })
