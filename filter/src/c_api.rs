@@ -304,6 +304,7 @@ unsafe fn task_from_raw(
             unsafe { slice_from_raw(fill_value.cast(), scalar.element_size(), "fill value")? },
             scalar,
             byte_order,
+            config.bound,
         )?),
     };
     let config = Config { fill_value, ..config };

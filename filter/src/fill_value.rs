@@ -1,6 +1,6 @@
 //! The fill value of a dataset, as the bits that the codec keeps.
 
-use quire_codec::{ByteOrder, Error, Result, Scalar};
+use quire_codec::{ByteOrder, Error, ErrorBound, Result, Scalar};
 
 /// Bytes of the largest element: a pair of binary64.
 pub const MOST_ELEMENT_BYTES: usize = 16;
@@ -10,9 +10,11 @@ pub const MOST_ELEMENT_BYTES: usize = 16;
 /// The codec knows one such value a chunk, and for it the parts of pairs are single values. So a pair has the bits of its parts, if both are alike. Otherwise
 /// it has those of the part that needs it: NaN, infinities and +0 come back bit for bit in any case (FORMAT.md §10).
 ///
+/// Under [`ErrorBound::Lossless`] all values come back bit for bit, so that either part will do.
+///
 /// # Errors
-/// `InvalidArgument` for a pair of two different numbers other than 0.
-pub fn fill_bits(element: &[u8], scalar: Scalar, byte_order: ByteOrder) -> Result<u64> {
+/// `InvalidArgument` for a pair of two different numbers other than 0, under any other bound.
+pub fn fill_bits(element: &[u8], scalar: Scalar, byte_order: ByteOrder, bound: ErrorBound) -> Result<u64> {
     let size = scalar.size();
     let bits = |value: &[u8]| {
         let add = |bits: u64, &byte: &u8| bits << 8 | u64::from(byte);
@@ -28,7 +30,7 @@ pub fn fill_bits(element: &[u8], scalar: Scalar, byte_order: ByteOrder) -> Resul
     let second = bits(&element[size..2 * size]);
     let number = |bits: u64| if size == 4 { f32::from_bits(bits as u32).into() } else { f64::from_bits(bits) };
     let needs_no_care = |bits: u64| bits == 0 || !number(bits).is_finite();
-    if first == second || needs_no_care(second) {
+    if first == second || needs_no_care(second) || bound == ErrorBound::Lossless {
         Ok(first)
     } else if needs_no_care(first) {
         Ok(second)
@@ -45,12 +47,14 @@ pub fn fill_bits(element: &[u8], scalar: Scalar, byte_order: ByteOrder) -> Resul
 mod tests {
     use super::*;
 
-    fn of_pair(parts: [f32; 2], byte_order: ByteOrder) -> Result<u64> {
+    const ABSOLUTE: ErrorBound = ErrorBound::Absolute(1.0);
+
+    fn of_pair(parts: [f32; 2], byte_order: ByteOrder, bound: ErrorBound) -> Result<u64> {
         let bytes = parts.map(|part| match byte_order {
             ByteOrder::Little => part.to_le_bytes(),
             ByteOrder::Big => part.to_be_bytes(),
         });
-        fill_bits(bytes.as_flattened(), Scalar::C64, byte_order)
+        fill_bits(bytes.as_flattened(), Scalar::C64, byte_order, bound)
     }
 
     #[test]
@@ -66,20 +70,21 @@ mod tests {
                 ([f32::NAN, 0.0], f32::NAN),
                 ([0.0, 0.0], 0.0),
             ] {
-                assert_eq!(of_pair(parts, byte_order), Ok(kept.to_bits().into()), "{parts:?}");
+                assert_eq!(of_pair(parts, byte_order, ABSOLUTE), Ok(kept.to_bits().into()), "{parts:?}");
             }
             for parts in [[1.0, 2.0], [-999.0, 999.0], [5.0, -0.0]] {
-                let reason = of_pair(parts, byte_order).expect_err("refused").to_string();
+                assert_eq!(of_pair(parts, byte_order, ErrorBound::Lossless), Ok(parts[0].to_bits().into()));
+                let reason = of_pair(parts, byte_order, ABSOLUTE).expect_err("refused").to_string();
                 assert!(reason.contains("two different parts") && reason.contains("is 0 or NaN"), "{reason}");
             }
         }
         let big = [[0x40, 0, 0, 0, 0, 0, 0, 1], [0; 8]];
-        assert_eq!(fill_bits(big.as_flattened(), Scalar::C128, ByteOrder::Big), Ok(0x4000_0000_0000_0001));
+        assert_eq!(fill_bits(big.as_flattened(), Scalar::C128, ByteOrder::Big, ABSOLUTE), Ok(0x4000_0000_0000_0001));
     }
 
     #[test]
     fn other_fill_values_are_their_bits() {
-        assert_eq!(fill_bits(&[1, 2], Scalar::I16, ByteOrder::Little), Ok(0x0201));
-        assert_eq!(fill_bits(&[1, 2, 3, 4, 5, 6, 7, 8], Scalar::F64, ByteOrder::Big), Ok(0x0102_0304_0506_0708));
+        assert_eq!(fill_bits(&[1, 2], Scalar::I16, ByteOrder::Little, ABSOLUTE), Ok(0x0201));
+        assert_eq!(fill_bits(&[1, 2, 3, 4, 5, 6, 7, 8], Scalar::F64, ByteOrder::Big, ABSOLUTE), Ok(0x0102_0304_0506_0708));
     }
 }

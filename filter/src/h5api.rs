@@ -16,7 +16,7 @@ use hdf5_sys::h5::{herr_t, hsize_t};
 use hdf5_sys::h5d::H5D_FILL_VALUE_USER_DEFINED;
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5z::{H5Z_FLAG_OPTIONAL, H5Z_filter_t};
-use quire_codec::{ByteOrder, Error, Result, Scalar, memory};
+use quire_codec::{ByteOrder, Error, ErrorBound, Result, Scalar, memory};
 
 use crate::element_type::{ElementType, Fields, FloatFields, IntegerFields};
 use crate::fill_value::{MOST_ELEMENT_BYTES, fill_bits};
@@ -220,7 +220,14 @@ impl Library {
     }
 
     /// Bits of the fill value that the user has defined for a dataset, if any, as [`fill_bits`] has them.
-    pub(crate) fn fill_value(&self, dcpl: hid_t, type_id: hid_t, scalar: Scalar, byte_order: ByteOrder) -> Result<Option<u64>> {
+    pub(crate) fn fill_value(
+        &self,
+        dcpl: hid_t,
+        type_id: hid_t,
+        scalar: Scalar,
+        byte_order: ByteOrder,
+        bound: ErrorBound,
+    ) -> Result<Option<u64>> {
         type Defined = unsafe extern "C" fn(hid_t, *mut c_int) -> herr_t;
         type Get = unsafe extern "C" fn(hid_t, hid_t, *mut c_void) -> herr_t;
         // SAFETY: these are their signatures in every HDF5 since 1.8; a C enum is an int.
@@ -235,7 +242,7 @@ impl Library {
         let mut bytes = [0u8; MOST_ELEMENT_BYTES];
         // SAFETY: HDF5 writes one element of the type, which has `scalar`'s 1 to 16 bytes.
         check("H5Pget_fill_value", unsafe { get(dcpl, type_id, bytes.as_mut_ptr().cast()) })?;
-        fill_bits(&bytes[..scalar.element_size()], scalar, byte_order).map(Some)
+        fill_bits(&bytes[..scalar.element_size()], scalar, byte_order, bound).map(Some)
     }
 
     /// What HDF5 says of a datatype.

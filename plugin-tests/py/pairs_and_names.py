@@ -79,7 +79,7 @@ def pairs(file: h5py.File) -> int:
 
 
 def fill_values(file: h5py.File) -> None:
-    """One part is kept bit for bit, the other one needs it not; two that need it are refused."""
+    """One part is kept bit for bit, the other one needs it not; two that need it are refused, except where all values keep their bits."""
     nan, infinite = np.nan, np.inf
     for dtype in ("<c8", ">c16"):
         datatype = h5py.h5t.py_create(np.dtype(dtype), logical=True)
@@ -102,6 +102,10 @@ def fill_values(file: h5py.File) -> None:
             assert_words(str(error), ["fill value (-9999, 1)", "two different parts", "choose"], "two different parts")
         else:
             raise AssertionError(f"{client()}: a fill value with two different parts was accepted")
+        exact = create(file, f"exact {dtype}", datatype, (0,), np.array(-9999 + 1j, dtype))
+        exact[:20] = waves(dtype)[:20]
+        assert_same_bits(parts(waves(dtype)[:20]), parts(exact[:20]), f"lossless beside a fill value of two parts, {dtype}")
+        assert (exact[20:] == -9999 + 1j).all()
 
 
 def names(file: h5py.File) -> None:

@@ -80,6 +80,23 @@ def test_a_refusal_is_an_error_with_the_reason(tmp_path: Path) -> None:
             file.create_dataset("t", data=np.zeros((4, 4)), chunks=(2, 2), shuffle=True, **Quire(abs=1))
 
 
+@pytest.mark.parametrize("dtype", ["<c8", ">c16"])
+def test_a_complex_fill_value_of_two_parts_needs_the_exact_bits(dtype: str, tmp_path: Path) -> None:
+    values, fill = field(dtype), np.array(-9999 + 1j, dtype)
+    values[3] = fill
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        dataset = file.create_dataset("t", data=values, chunks=(16, 16, 16), maxshape=(None, 30, 40), fillvalue=fill, compression=Quire(lossless=True))
+        dataset.resize(25, axis=0)
+        with pytest.raises(ValueError, match="two different parts"):
+            file.create_dataset("u", data=values, chunks=(16, 16, 16), fillvalue=fill, compression=Quire(abs=1))
+    with h5py.File(tmp_path / "t.h5") as file:
+        assert file["t"][:20].tobytes() == values.tobytes() and (file["t"][20:] == fill).all()
+    stream = compress(values, "lossless", fill_value=fill)
+    assert decompress(stream).tobytes() == values.tobytes()
+    with pytest.raises(ValueError, match="two different parts"):
+        compress(values, "abs=1", fill_value=fill)
+
+
 def test_chunks_are_inspected(tmp_path: Path) -> None:
     values = field("f4", (32, 40))
     values[:16, :16] = 7

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import array
 import json
+import mmap
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +87,8 @@ def test_the_codec_is_registered_and_says_what_it_is() -> None:
 def test_bytes_in_and_bytes_out() -> None:
     values = field("<f4", (4000,))
     codec = QuireCodec("abs=1e-3", dtype="<f4")
-    for given in (values, values.tobytes(), memoryview(values.tobytes()), values.view("u1"), bytearray(values.tobytes())):
+    text = values.tobytes()
+    for given in (values, text, memoryview(text), values.view("u1"), values.view("i1"), bytearray(text), array.array("b", text), array.array("B", text)):
         stream = codec.encode(given)
         assert isinstance(stream, bytes) and stream == compress(values, Quire(abs=1e-3))
         assert_bound(values, codec.decode(stream).view("<f4"), 1e-3)
@@ -134,6 +137,127 @@ def test_a_fill_value_of_any_kind_is_kept_in_metadata(fill_value: Any, tmp_path:
     make(tmp_path / "t.zarr", values, codec)[...] = values
     found = zarr.open(str(tmp_path / "t.zarr"), mode="r")[...]
     assert found[3, 4:9].tobytes() == values[3, 4:9].tobytes()
+
+
+@pytest.mark.parametrize("fill_value", [1 + 1j, np.complex64(-9999), complex(np.nan, 5), complex(np.nan, np.inf), np.array([2 + 0j])], ids=str)
+def test_a_complex_fill_value_is_kept_in_metadata(fill_value: Any, tmp_path: Path) -> None:
+    values = field("c8")
+    values[3, 4:9] = fill_value
+    codec = QuireCodec(abs=0.01, fill_value=fill_value)
+    assert numcodecs.get_codec(json.loads(json.dumps(codec.get_config(), allow_nan=False))) == codec
+    make(tmp_path / "t.zarr", values, codec)[...] = values
+    found = zarr.open(str(tmp_path / "t.zarr"), mode="r")[...]
+    assert found[3, 4:9].tobytes() == values[3, 4:9].tobytes()
+    assert_bound(np.delete(values, 3, 0), np.delete(found, 3, 0), 0.01)
+
+
+def test_a_negative_zero_is_a_fill_value() -> None:
+    values = field("f4", (100,))
+    values[5:9] = -0.0
+    codec = numcodecs.get_codec(json.loads(json.dumps(QuireCodec(abs=0.5, fill_value=-0.0).get_config())))
+    assert codec.decode(codec.encode(values))[5:9].tobytes() == values[5:9].tobytes()
+
+
+@pytest.mark.parametrize("fill_value", ["x", b"1", np.datetime64("2000-01-01"), np.array([1, 2]), [1], {}], ids=str)
+def test_what_is_no_number_is_no_fill_value(fill_value: Any) -> None:
+    with pytest.raises(ValueError, match="fill value .* is not a number"):
+        QuireCodec(abs=0.01, fill_value=fill_value)
+
+
+def view(of: Any) -> memoryview:
+    return memoryview(of)
+
+
+# An array that receives nothing, or the wrong bytes, and why.
+NO_ROOM: "list[tuple[Any, str]]" = [
+    (np.full(3000, None, object), "elements are objects of Python"),
+    (np.full(3000, None, [("x", object)]), "elements are objects of Python"),
+    (view(np.full(3000, None, object)), "elements are objects of Python"),
+    (np.zeros(3000, "i8"), "holds values of type float64, out has int64"),
+    (np.zeros(3000, ">f8"), "holds values of type float64, out has >f8"),
+    (np.zeros(6000, "f4"), "holds values of type float64, out has float32"),
+    (np.zeros(1500, "c16"), "holds values of type float64, out has complex128"),
+    (np.zeros(2999), "the stream holds 24000 bytes, out has room for 23992"),
+    (np.zeros(3001), "the stream holds 24000 bytes, out has room for 24008"),
+    (np.zeros(6000)[::2], "out must be contiguous bytes"),
+    (np.zeros((60, 100))[:, :50], "out must be contiguous bytes"),
+    (np.ma.zeros(3000), "out must be contiguous bytes"),
+    (np.broadcast_to(np.zeros(1), 3000), "out must be contiguous bytes"),
+    (np.frombuffer(bytes(24000)), "out has room for 0"),
+    (bytes(24000), "out has room for 0"),
+    (memoryview(bytes(24000)), "out has room for 0"),
+    ("text", "out must be contiguous bytes"),
+    (5, "out must be contiguous bytes"),
+    ([0.0] * 3000, "out must be contiguous bytes"),
+]
+
+
+@pytest.mark.parametrize(("out", "reason"), NO_ROOM, ids=str)
+def test_an_out_that_cannot_have_the_values_is_refused(out: Any, reason: str) -> None:
+    codec = QuireCodec(lossless=True)
+    before = np.array(out, copy=True) if isinstance(out, np.ndarray) else None
+    with pytest.raises(ValueError, match=reason):
+        codec.decode(codec.encode(field("f8", (3000,))), out=out)
+    assert before is None or (before == out).all()
+
+
+def test_an_out_of_bytes_has_the_values() -> None:
+    values, codec = field("f8", (50, 60)), QuireCodec(lossless=True)
+    rooms: "list[Any]" = [
+        np.zeros(24000, "u1"), np.zeros((50, 60)), np.zeros((60, 50)).T, np.zeros(24000, "S1"), np.zeros(1, "V24000"), np.zeros(3000, "M8[s]"),
+        np.zeros(24000, "i1"), bytearray(24000), memoryview(bytearray(24000)), array.array("d", [0.0] * 3000), mmap.mmap(-1, 24000),
+    ]  # fmt: skip
+    for out in rooms:
+        codec.decode(codec.encode(values), out=out)
+        expected = values.T.tobytes() if isinstance(out, np.ndarray) and out.strides == (8, 400) else values.tobytes()
+        stored = out.tobytes("A") if isinstance(out, np.ndarray) else bytes(out)
+        assert stored == expected or stored == values.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("given", "dtype", "reason"),
+    [
+        (np.arange(100, dtype=object), None, "type object cannot be compressed"),
+        (np.arange(100, dtype=object), "i8", "of type object cannot be read as values of type int64"),
+        (np.array(["a", "b"]), None, "cannot be compressed"),
+        (np.zeros(9, [("x", "f4"), ("y", "f4")]), None, "cannot be compressed"),
+        (np.zeros(9, bool), None, "type bool cannot be compressed"),
+        (np.zeros(100, "f4"), "f8", "these are values of type float32, and the codec has dtype='float64'"),
+        (np.zeros(100, "i4"), "f4", "these are values of type int32, and the codec has dtype='float32'"),
+        (np.zeros(100, ">f4"), "<f4", "these are values of type >f4"),
+        (np.ma.zeros(100), "i8", "a masked array has no value where it is masked"),
+        (np.ma.zeros(100), None, "a masked array has no value where it is masked"),
+        (view(np.zeros(100, "f4")), "<i4", "these are values of type float32"),
+    ],
+    ids=str,
+)
+def test_what_is_not_what_was_promised_is_not_encoded(given: Any, dtype: Any, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        QuireCodec("abs=1e-3", dtype=dtype).encode(given)
+
+
+FILTERS: "dict[str, Any]" = {
+    "BitRound": numcodecs.BitRound(keepbits=8),
+    "AsType": numcodecs.AsType(encode_dtype="<f8", decode_dtype="<f4"),
+    "FixedScaleOffset": numcodecs.FixedScaleOffset(offset=0, scale=100, dtype="<f4", astype="<i2"),
+    "Delta": numcodecs.Delta(dtype="<f4", astype="<f8"),
+    "Quantize": numcodecs.Quantize(digits=3, dtype="<f4", astype="<f8"),
+}
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_behind_a_filter_that_makes_another_type_nothing_is_written(name: str, tmp_path: Path) -> None:
+    values = field("f4", (16, 16, 16))
+    codec = QuireCodec("abs=1e-3", dtype="<f4")
+    if ZARR_2:
+        array = zarr.open(str(tmp_path / "t"), "w", shape=values.shape, chunks=values.shape, dtype="f4", compressor=codec, filters=[FILTERS[name]])
+    else:
+        array = zarr.create_array(
+            str(tmp_path / "t"), shape=values.shape, chunks=values.shape, dtype="f4", zarr_format=2, compressors=codec, filters=[FILTERS[name]]
+        )
+    with pytest.raises(ValueError, match="and the codec has dtype='float32': give the type of the array, and no filter before this codec"):
+        array[...] = values
+    assert not (tmp_path / "t" / "0.0.0").exists()
 
 
 def test_bfloat16_is_kept_in_metadata() -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
+import netCDF4
 import pytest
 
 from conftest import RunPython
+
+# The folder of zstd, blosc and bzip2 in netCDF4's wheel, if this one has it: a path or none.
+PLUGINS_OF_NETCDF4 = [str(folder) for folder in [Path(netCDF4.__file__).parent / "plugins"] if (folder / "lib__nczhdf5filters.so").exists()]
 
 LIBRARIES = ("h5py", "netCDF4", "tables")
 
@@ -135,11 +140,70 @@ print(os.environ["HDF5_PLUGIN_PATH"])
 print(":".join(os.fsdecode(h5pl.get(index)) for index in range(h5pl.size())))
 print(h5z_quire.info().library.parent)
 """
-    for given, expected in ((None, "/usr/local/hdf5/lib/plugin"), ("/somewhere:/else", "/somewhere:/else")):
+    default = "/usr/local/hdf5/lib/plugin"
+    for given, expected in ((None, ":".join((default, *PLUGINS_OF_NETCDF4))), ("/somewhere:/else", "/somewhere:/else")):
         environment, path, folder = run_python(script, **({} if given is None else {"HDF5_PLUGIN_PATH": given})).splitlines()
-        assert environment == path == f"{folder}:{expected}"
+        assert environment == f"{folder}:{expected}" and path == f"{folder}:{given or default}"
         again = run_python(script, HDF5_PLUGIN_PATH=environment).splitlines()
         assert again == [environment, path, folder]
+
+
+# What the libraries can do with filters that are not ours, and the plugin path that h5py has in the end.
+FILTERS_OF_OTHERS = '''
+import contextlib, os, sys, numpy as np
+for name in sys.argv[1:]:
+    __import__(name)
+if "netCDF4" in sys.modules:
+    import netCDF4
+    for name in ("zlib", "zstd", "bzip2", "blosc_lz", "blosc_zstd"):
+        try:
+            with netCDF4.Dataset("n.nc", "w") as file:
+                file.createDimension("x", 900)
+                file.createVariable("t", "f4", ("x",), compression=name)[:] = 1
+            with netCDF4.Dataset("n.nc") as file:
+                assert (file["t"][:] == 1).all()
+            print("netCDF4", name)
+        except (RuntimeError, ValueError) as error:
+            print("netCDF4 without", name)
+if "h5py" in sys.modules:
+    import h5py
+    for number, options in ((32015, ()), (32001, ()), (307, (5,)), (32004, ())):
+        try:
+            with h5py.File("h.h5", "w") as file:
+                file.create_dataset("t", data=np.arange(9000.0), chunks=(900,), compression=number, compression_opts=options)
+            with h5py.File("h.h5") as file:
+                print("h5py", number, file["t"].id.get_storage_size(), (file["t"][()] == np.arange(9000.0)).all())
+        except (ValueError, OSError) as error:
+            print("h5py without", number, error)
+'''
+
+ORDERS_OF_OTHERS = [order for names in (("h5py", "netCDF4"), ("h5py", "hdf5plugin"), ("h5py", "netCDF4", "hdf5plugin")) for order in itertools.permutations(names)]
+
+
+@pytest.mark.parametrize("order", [("netCDF4",), *ORDERS_OF_OTHERS], ids=" ".join)
+def test_other_libraries_keep_their_filters(order: "tuple[str, ...]", run_python: RunPython) -> None:
+    for name in order:
+        pytest.importorskip(name)
+    without = run_python(FILTERS_OF_OTHERS, *order)
+    # Of three libraries and ours in each order, only what differs from the orders of two.
+    for at in range(len(order) + 1) if len(order) < 3 else (0,):
+        assert run_python(FILTERS_OF_OTHERS, *order[:at], "h5z_quire", *order[at:]) == without
+
+
+def test_child_processes_have_the_filter_and_those_of_netcdf4(run_python: RunPython) -> None:
+    found = run_python(f"""
+import subprocess, sys, numpy as np, h5py, h5z_quire
+with h5py.File("q.h5", "w") as file:
+    file.create_dataset("t", data=np.arange(9.0), chunks=(9,), compression=h5z_quire.Quire(lossless=True))
+child = {FILTERS_OF_OTHERS!r} + '''
+import h5py
+print((h5py.File("q.h5")["t"][()] == np.arange(9.0)).all())
+with netCDF4.Dataset("q.h5") as file:
+    print((file["t"][:] == np.arange(9.0)).all())
+'''
+print(subprocess.run([sys.executable, "-c", child, "netCDF4"], check=True, capture_output=True, text=True).stdout)
+""")
+    assert found == run_python(FILTERS_OF_OTHERS, "netCDF4") + "True\nTrue\n\n"
 
 
 def test_loading_has_no_side_effects(run_python: RunPython) -> None:

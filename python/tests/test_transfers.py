@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Callable
 
@@ -96,6 +98,130 @@ def test_a_block_counts_for_its_thread_and_its_time(tmp_path: Path) -> None:
         assert len(seen) == count
         with pytest.raises(RuntimeError, match="of the caller"), parallel():
             raise RuntimeError("of the caller")
+
+
+# The methods of h5py in front of which a block puts its own.
+METHODS = ((h5py.Dataset, "__getitem__"), (h5py.Dataset, "__setitem__"), (h5py.Group, "create_dataset"))
+
+
+def methods() -> "list[Any]":
+    return [vars(owner)[name] for owner, name in METHODS]
+
+
+def test_after_the_last_block_h5py_is_as_it_was() -> None:
+    before = methods()
+    with parallel():
+        inside = methods()
+        assert not set(inside) & set(before)
+        with parallel(threads=2):
+            assert methods() == inside
+        assert methods() == inside
+    assert methods() == before
+    with pytest.raises(RuntimeError), parallel():
+        raise RuntimeError
+    assert methods() == before
+    block = parallel()
+    for _ in range(2):
+        with block, block:
+            assert parallel.is_enabled()
+    assert methods() == before and not parallel.is_enabled()
+
+
+def test_a_block_for_all_threads_is_begun_and_ended(tmp_path: Path) -> None:
+    values, before = field("f8", (40, 50)), methods()
+    seen: list[int] = []
+
+    def ended(done: int, total: int) -> None:
+        seen.extend([total] if done == total else [])
+
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        dataset = file.create_dataset("t", data=values, chunks=(16, 16), compression=Quire(abs=0.01))
+
+        def counted() -> int:
+            count = len(seen)
+            with ThreadPoolExecutor(1) as other:
+                assert_bound(values, other.submit(dataset.__getitem__, ()).result(), 0.01)
+            assert_bound(values, dataset[()], 0.01)
+            return len(seen) - count
+
+        parallel.disable()
+        assert counted() == 0 and not parallel.is_enabled()
+        try:
+            parallel.enable(progress=ended)
+            assert counted() == 2 and parallel.is_enabled()
+            with parallel():
+                # The innermost block of this thread counts here.
+                assert counted() == 1
+                parallel.disable()
+                assert counted() == 0 and parallel.is_enabled()
+                parallel.enable(threads=1, progress=ended)
+                parallel.enable(threads=2, progress=ended)
+            assert counted() == 2
+        finally:
+            parallel.disable()
+        assert counted() == 0 and not parallel.is_enabled() and methods() == before
+
+
+def test_a_function_may_be_decorated(tmp_path: Path) -> None:
+    values, before = field("f8", (40, 50)), methods()
+    seen: list[int] = []
+
+    def ended(done: int, total: int) -> None:
+        seen.extend([total] if done == total else [])
+
+    @parallel(progress=ended)
+    def read_all(dataset: Any, again: int = 3) -> Any:
+        return read_all(dataset, again - 1) if again else dataset[()]
+
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        dataset = file.create_dataset("t", data=values, chunks=(16, 16), compression=Quire(abs=0.01))
+        assert_bound(values, read_all(dataset), 0.01)
+        assert len(seen) == 1 and methods() == before
+        with ThreadPoolExecutor(4) as threads:
+            for found in threads.map(read_all, [dataset] * 8):
+                assert_bound(values, found, 0.01)
+        assert len(seen) == 9 and methods() == before
+
+
+@pytest.mark.parametrize("ends_first", ["block", "other"])
+def test_a_method_that_another_library_puts_in_front_stays(ends_first: str, tmp_path: Path) -> None:
+    values, before = field("f8", (40, 50)), methods()
+    calls: list[int] = []
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        dataset = file.create_dataset("t", data=values, chunks=(16, 16), compression=Quire(abs=0.01))
+        with contextlib.ExitStack() as block:
+            block.enter_context(parallel())
+            ours = h5py.Dataset.__getitem__
+
+            @functools.wraps(ours)
+            def other(*arguments: Any, **keywords: Any) -> Any:
+                calls.append(1)
+                return ours(*arguments, **keywords)
+
+            h5py.Dataset.__getitem__ = other
+            if ends_first == "other":
+                h5py.Dataset.__getitem__ = ours
+        assert_bound(values, dataset[()], 0.01)
+        with parallel():
+            assert_bound(values, dataset[()], 0.01)
+        assert len(calls) == (2 if ends_first == "block" else 0)
+        if ends_first == "block":
+            h5py.Dataset.__getitem__ = ours
+            with parallel():
+                pass
+    assert methods() == before
+
+
+def test_fast_slicing_of_b2h5py_goes_on_beside_a_block(tmp_path: Path) -> None:
+    b2h5py = pytest.importorskip("b2h5py")
+    values, before = field("f8", (40, 50)), methods()
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        dataset = file.create_dataset("t", data=values, chunks=(16, 16), compression=Quire(abs=0.01))
+        for outer, inner in ((parallel, b2h5py.fast_slicing), (b2h5py.fast_slicing, parallel)):
+            with outer(), inner():
+                assert_bound(values, dataset[()], 0.01)
+                assert b2h5py.is_fast_slicing_enabled() and parallel.is_enabled()
+            assert not b2h5py.is_fast_slicing_enabled() and methods() == before
 
 
 @pytest.mark.parametrize("shape", [None, (40, 50), [40, 50], np.array([40, 50]), (50, 40), 2000], ids=str)

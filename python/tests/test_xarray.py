@@ -126,10 +126,12 @@ def test_h5netcdf_saves_what_it_has_opened_without_another_word(tmp_path: Path) 
         assert (gzip.compression, gzip.compression_opts, plain.compression, plain.compression_opts) == ("gzip", 3, None, None)
 
 
-def test_without_the_module_the_guide_says_what_happens(tmp_path: Path, run_python: RunPython) -> None:
+def test_the_guide_says_what_happens_with_and_without_the_package(tmp_path: Path, run_python: RunPython) -> None:
     dataset().to_netcdf(tmp_path / "t.nc", engine="h5netcdf", encoding=encoding(dataset(), Quire(abs=1e-3)))
-    found = run_python("""
-import h5py, xarray, h5z_quire
+    script = """
+import h5py, sys, xarray
+if sys.argv[1:]:
+    import h5z_quire
 for first in ("h5netcdf", "netcdf4"):
     for second in ("h5netcdf", "netcdf4"):
         try:
@@ -139,12 +141,15 @@ for first in ("h5netcdf", "netcdf4"):
                 print("filters", file["t"].id.get_create_plist().get_nfilters())
         except Exception as error:
             print(str(error).replace("'t'", "'…'").replace("'u'", "'…'"))
-""")
+"""
     guide = GUIDE.read_text(encoding="utf-8")
-    for line in found.splitlines():
+    found = run_python(script, HDF5_PLUGIN_PATH=str(h5z_quire.info().library.parent)).splitlines()
+    for line in found:
         # Uncompressed, or an error that the guide has word for word.
         assert line == "filters 0" or f"`{line}`" in guide, line
-    assert found.splitlines()[2:] == ["filters 0", "filters 0"]
+    assert found[2:] == ["filters 0", "filters 0"]
+    compressed, error, *rest = run_python(script, "with the package").splitlines()
+    assert compressed == "filters 1" and f"`{error}`" in guide and rest == ["filters 0", "filters 0"]
 
 
 def test_a_file_with_parameters_of_another_version_is_opened(tmp_path: Path, run_python: RunPython) -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
@@ -18,7 +19,7 @@ from conftest import TYPES, Array, RunPython, assert_bound, field  # noqa: E402
 
 def make(path: Path, values: Array, quire: Any, **options: Any) -> Any:
     given = {"shape": values.shape, "dtype": values.dtype, "chunks": (16, 16, 16), "compressors": None, **options}
-    array = zarr.create_array(str(path), serializer=QuireCodec(quire), **given)
+    array = zarr.create_array(str(path), serializer=quire if isinstance(quire, QuireCodec) else QuireCodec(quire), **given)
     array[...] = values
     return array
 
@@ -79,6 +80,65 @@ def test_the_fill_value_stays_exact(tmp_path: Path) -> None:
     assert np.isnan(array[3]).all() and not np.isnan(array[4:]).any()
 
 
+@pytest.mark.parametrize("fill_value", [-0.0, 0.0, 5.0, np.float32(-9999)], ids=str)
+@pytest.mark.parametrize("dtype", ["f4", "c8"])
+def test_a_chunk_is_that_of_a_dataset_with_the_same_fill_value(dtype: str, fill_value: Any, tmp_path: Path) -> None:
+    values = (field(dtype, (16, 16, 16)) + 1000).astype(dtype)
+    values[::3] = fill_value
+    array = make(tmp_path / "t.zarr", values, Quire(rel=1e-3), fill_value=fill_value)
+    own = make(tmp_path / "own.zarr", values, QuireCodec(rel=1e-3, fill_value=fill_value))
+    stream = (tmp_path / "t.zarr" / "c" / "0" / "0" / "0").read_bytes()
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        dataset = file.create_dataset("t", data=values, chunks=values.shape, fillvalue=values.dtype.type(fill_value), compression=Quire(rel=1e-3))
+        assert stream == bytes(dataset.id.read_direct_chunk((0, 0, 0))[1]) == (tmp_path / "own.zarr" / "c" / "0" / "0" / "0").read_bytes()
+    assert array[::3].tobytes() == own[::3].tobytes() == values[::3].tobytes()
+
+
+def test_the_codec_keeps_a_fill_value_that_the_array_does_not_have(tmp_path: Path) -> None:
+    values = field("f4")
+    values[3] = 1e20
+    for number, fill_value in enumerate((None, 0, np.nan, np.float32(1e20))):
+        codec = QuireCodec(rel=1e-3, fill_value=np.float32(1e20))
+        array = make(tmp_path / str(number), values, codec, **({} if fill_value is None else {"fill_value": fill_value}))
+        assert (array[3] == np.float32(1e20)).all()
+        others = np.delete(values, 3, 0)
+        assert_bound(others, np.delete(array[...], 3, 0), 1e-3 * float(np.ptp(others)))
+        stored = json.loads((tmp_path / str(number) / "zarr.json").read_text())["codecs"][0]
+        assert stored["configuration"] == {"options": "rel=0.001", "fill_value": 1.0000000200408773e20} and QuireCodec.from_dict(stored) == codec
+    with pytest.raises(ValueError, match="the array has the fill value 5.0, the codec 1.0000000200408773e.20, and one value comes back bit for bit"):
+        make(tmp_path / "two", values, codec, fill_value=5)
+    for complex_one in (1 + 2j, complex(0, -1), np.complex64(7)):
+        assert QuireCodec.from_dict(json.loads(json.dumps(QuireCodec("abs=1", complex_one).to_dict(), allow_nan=False))) == QuireCodec("abs=1", complex_one)
+    with pytest.raises(ValueError, match="is not a number"):
+        QuireCodec("abs=1", fill_value="x")
+
+
+FILTERS = {
+    "BitRound": lambda codecs: codecs.BitRound(keepbits=8),
+    "Quantize": lambda codecs: codecs.Quantize(digits=3, dtype="<f4", astype="<f8"),
+}
+
+
+@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in the Zarr")
+def test_behind_a_filter_that_makes_another_type_than_it_says_nothing_is_written(name: str, tmp_path: Path) -> None:
+    codecs = pytest.importorskip("zarr.codecs.numcodecs")
+    with pytest.raises(ValueError, match="where type float32 and shape .16, 16, 16. were promised, so that nobody could read it: leave out the filter"):
+        make(tmp_path / "t", field("f4"), Quire(abs=1e-3), filters=[FILTERS[name](codecs)])
+    assert not list((tmp_path / "t").rglob("c/*"))
+
+
+@pytest.mark.parametrize("fill_value", [0.0, 1e20, np.nan], ids=str)
+@pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in the Zarr", "ignore:invalid value encountered in cast")
+def test_behind_a_filter_that_says_its_type_the_bound_is_for_what_it_makes(fill_value: float, tmp_path: Path) -> None:
+    codecs = pytest.importorskip("zarr.codecs.numcodecs")
+    values = field("f4")
+    for number, one in enumerate((codecs.AsType(encode_dtype="<f8", decode_dtype="<f4"), codecs.FixedScaleOffset(offset=0, scale=64, dtype="<f4", astype="<i2"))):
+        array = make(tmp_path / str(number), values, Quire(abs=1e-3), filters=[one], fill_value=fill_value)
+        # Half of a step of the second filter, and for the first one a rounding to binary32.
+        assert_bound(values, array[...], (1.00001e-3, 1 / 128)[number])
+
+
 def test_what_cannot_be_is_a_value_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="bool"):
         make(tmp_path / "a.zarr", np.zeros((4, 4, 4), bool), Quire(abs=1))
@@ -86,7 +146,7 @@ def test_what_cannot_be_is_a_value_error(tmp_path: Path) -> None:
         make(tmp_path / "b.zarr", np.zeros((4, 4, 4), "i4"), Quire(pwrel=0.1))
     with pytest.raises(ValueError, match="no bound"):
         QuireCodec("coding=auto")
-    for configuration in ({}, {"options": 5}, {"options": "abs=1", "more": 1}):
+    for configuration in ({}, {"options": 5}, {"options": "abs=1", "more": 1}, {"fill_value": 1}):
         with pytest.raises(ValueError, match="it must have one text"):
             QuireCodec.from_dict({"name": "quire", "configuration": configuration})
     make(tmp_path / "c.zarr", field("f4"), Quire(abs=1))

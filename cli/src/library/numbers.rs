@@ -12,7 +12,7 @@ use hdf5_sys::h5t::{
     H5Tclose, H5Tget_class, H5Tget_ebias, H5Tget_fields, H5Tget_member_offset, H5Tget_member_type, H5Tget_nmembers, H5Tget_norm,
     H5Tget_offset, H5Tget_order, H5Tget_precision, H5Tget_sign, H5Tget_size, H5Tget_super,
 };
-use quire_codec::{ByteOrder, Scalar};
+use quire_codec::{ByteOrder, ErrorBound, Scalar};
 
 use super::links::open_attribute;
 use super::{Result, check, locked, make_room, message};
@@ -61,7 +61,7 @@ impl Numbers {
     /// The fill value that the dataset defines, or zeros.
     ///
     /// # Errors
-    /// HDF5's, and for a pair whose parts cannot both be kept.
+    /// HDF5's.
     pub(crate) fn filling(&self, properties: &DatasetCreate) -> Result<Filling> {
         let mut element = vec![0; self.scalar.element_size()];
         let mut defined = H5D_fill_value_t::H5D_FILL_VALUE_UNDEFINED;
@@ -74,7 +74,10 @@ impl Numbers {
             }
             Ok::<_, String>(is_defined)
         })?;
-        let bits = is_defined.then(|| fill_bits(&element, self.scalar, self.byte_order)).transpose().map_err(message)?;
+        // Where a dataset with a bound is created, the filter refuses a pair of two different parts. To read one, and to write one without loss,
+        // either part will do.
+        let exact = ErrorBound::Lossless;
+        let bits = is_defined.then(|| fill_bits(&element, self.scalar, self.byte_order, exact)).transpose().map_err(message)?;
         Ok(Filling { bits, element })
     }
 

@@ -103,6 +103,8 @@ fn complex_numbers_have_the_extents_of_their_array() {
     assert!(values.chunks(4).zip(decoded.chunks(4)).all(|(before, after)| (number(before) - number(after)).abs() <= 1e-3));
     let (status, reason) = compress("abs=1", C64, &[5, 100], Some(&values[8..16]), &values);
     assert!(status == INVALID && String::from_utf8_lossy(&reason).contains("two different parts"));
+    let (status, stream) = compress("lossless", C64, &[5, 100], Some(&values[8..16]), &values);
+    assert_eq!((status, decompress(&stream, values.len())), (OK, (OK, values, Vec::new())));
 }
 
 #[test]

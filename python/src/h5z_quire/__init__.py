@@ -5,7 +5,7 @@ what was compressed with it. `Quire` says what to keep when they write::
 
     import h5py, h5z_quire
     with h5py.File("small.h5", "w") as file:
-        file.create_dataset("t", data=x, chunks=h5z_quire.chunks(x.shape), **h5z_quire.Quire(abs=1e-3))
+        file.create_dataset("t", data=x, chunks=h5z_quire.chunks(x.shape), compression=h5z_quire.Quire(abs=1e-3))
 
 ============================ ==========================================================================
 `Quire`                      what to keep: a bound, and how to code
@@ -33,6 +33,7 @@ from importlib.metadata import version as _version
 
 from .arrays import compress, decompress
 from .chunk_shapes import chunks
+from .import_hooks import watch_imports
 from .inspection import Chunk, Description, Info, Plane, describe, info, inspect
 from .library import Unsuitable
 from .options import FILTER_ID
@@ -64,3 +65,4 @@ __all__ = [
 ]
 
 register()
+watch_imports()

@@ -26,7 +26,8 @@ def compress(values: Any, quire: Quire | str, *, fill_value: Any = None) -> byte
                 byte order. One that does not lie in C order in memory is copied; a bare number counts as one of shape (1,). An array in a GPU's memory,
                 of any library that has `__cuda_array_interface__` or DLPack, is compressed there
     quire       what to keep, as a Quire or as options: `compress(x, Quire(abs=1e-3))`, `compress(x, "rel=1e-4")`
-    fill_value  a value that comes back bit for bit, whatever the bound allows. The parts of a complex one must be equal, or one of them 0 or not finite
+    fill_value  a value that comes back bit for bit, whatever the bound allows, and has no part in a range. The parts of a complex one must be equal, or one of
+                them 0 or not finite, unless the exact bits are kept
 
     Raises ValueError, with the reason, for a type or options that cannot be, and MemoryError.
     """
@@ -58,7 +59,7 @@ def task_of(
     if any(array.dtype != dtype or array.shape != shape for array in arrays):
         raise ValueError("the arrays of a batch must have one type and one shape")
     number = type_number(dtype)
-    fill = None if fill_value is None else _fill_value(fill_value, dtype)
+    fill = None if fill_value is None else as_value(fill_value, dtype)
     # The library has the last word on a text.
     return quire if isinstance(quire, str) else Quire.of(quire).options, number, shape, fill
 
@@ -126,11 +127,12 @@ def as_bytes(stream: BytesLike) -> library.Buffer:
         raise ValueError(f"a stream must be contiguous bytes, but it is a {type(stream).__name__}: {error}") from None
 
 
-def _fill_value(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def as_value(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """The value as an array of one value of the type."""
     try:
         given = np.array([value])
-        made = given.astype(dtype)
+        with np.errstate(invalid="ignore"):
+            made = given.astype(dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"fill value {short(value)} is not a value of type {dtype}: {error}") from None
     # Rounding to a float's precision is what the array's own values went through; an integer is itself or another one.

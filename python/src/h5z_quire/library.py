@@ -67,7 +67,7 @@ class _DeviceChunks(ctypes.Structure):
 
 def _load() -> ctypes.CDLL:
     if not LIBRARY.is_file():
-        raise ImportError(f"{LIBRARY} is not there: install the package from a wheel (pip install h5z-quire, or pip install python/ in its repository)")
+        raise ImportError(f"{LIBRARY} is not there, as the sources alone do not have it: in H5Z-Quire's repository, pip install python/ builds and installs it")
     try:
         library = ctypes.CDLL(str(LIBRARY))
     except OSError as error:

@@ -10,6 +10,7 @@ The calls go to the netCDF-C library that netCDF4 has loaded.
 from __future__ import annotations
 
 import ctypes
+import warnings
 from typing import Any
 
 import netCDF4
@@ -41,6 +42,9 @@ def def_var_filter(variable: Any, quire: Quire | str) -> None:
 
     A chunked variable is best: give `chunksizes` to createVariable. Without them, netCDF-C chooses some for any variable that has dimensions.
 
+    The filter knows the variable's fill value from HDF5, to which netCDF-C does not tell it in no-fill mode (`fill_value=False`, `set_fill_off`). There a warning
+    says that fill values are numbers like others, that may be rounded.
+
     Raises ValueError for a type or a variable that cannot be compressed with this bound, OSError with netCDF-C's words for anything else.
     """
     if not isinstance(variable, netCDF4.Variable):
@@ -53,6 +57,13 @@ def def_var_filter(variable: Any, quire: Quire | str) -> None:
     quire.check(variable.dtype)
     words = (ctypes.c_uint * len(quire.cd_values))(*quire.cd_values)
     library = _library()
+    without_fill = ctypes.c_int()
+    if library.nc_inq_var_fill(variable._grpid, variable._varid, ctypes.byref(without_fill), None) == 0 and without_fill.value:
+        warnings.warn(
+            f"variable {variable.name!r} is in netCDF's no-fill mode, in which HDF5 and the filter do not know its fill value: such values may be rounded "
+            "like others. Leave out fill_value=False and set_fill_off() for a variable that has gaps",
+            stacklevel=2,
+        )
     status = library.nc_def_var_filter(variable._grpid, variable._varid, ctypes.c_uint(FILTER_ID), ctypes.c_size_t(len(words)), words)
     if status:
         raise OSError(

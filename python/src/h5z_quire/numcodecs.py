@@ -8,7 +8,6 @@ For zarr's format 3 see `h5z_quire.zarr`. numcodecs finds the codec by its name 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,8 @@ from numcodecs.abc import Codec
 
 from . import arrays
 from .element_types import bfloat16
+from .fill_values import number_of, to_json
+from .messages import short
 from .settings import Quire
 
 
@@ -25,7 +26,7 @@ class QuireCodec(Codec):  # type: ignore[misc]
 
     quire       what to keep, as a Quire or as options such as "abs=1e-3"; or Quire's own keywords, as in QuireCodec(abs=1e-3)
     dtype       type of the values where the codec is given plain bytes; an array says its own
-    fill_value  a value that comes back bit for bit, whatever the bound allows
+    fill_value  a value that comes back bit for bit, whatever the bound allows, and has no part in a range. Give that of the array: a codec does not see it
 
     Raises ValueError for options that make no sense.
     """
@@ -33,31 +34,28 @@ class QuireCodec(Codec):  # type: ignore[misc]
     codec_id = "quire"
 
     def __init__(
-        self, quire: Quire | str | None = None, dtype: npt.DTypeLike | None = None, fill_value: int | float | None = None, **keywords: Any
+        self, quire: Quire | str | None = None, dtype: npt.DTypeLike | None = None, fill_value: Any = None, **keywords: Any
     ) -> None:
         self.quire = Quire.of_codec(quire, keywords)
         # numpy knows bfloat16 by its name where ml_dtypes is imported.
         self.dtype = None if dtype is None else bfloat16() if dtype == "bfloat16" else np.dtype(dtype)
-        # Metadata are JSON, which has no numbers of numpy, no NaN and no infinities. These come back bit for bit in any case.
-        number = fill_value.item() if isinstance(fill_value, (np.generic, np.ndarray)) and fill_value.size == 1 else fill_value
-        self.fill_value = None if isinstance(number, float) and not math.isfinite(number) else number
+        self.fill_value = number_of(fill_value)
         if self.dtype is not None:
             self.quire.check(self.dtype)
 
     def encode(self, buf: Any) -> bytes:
         """The stream of an array, as `h5z_quire.compress` gives it; one in Fortran's order is taken as its transpose, byte for byte as it lies in memory.
 
-        Raises ValueError for a type that cannot be compressed so, and for plain bytes if the codec has no dtype: a bound would be kept for them, not for
-        the numbers that they are parts of.
+        Plain bytes, booleans, dates and whatever else is not a number are taken for values of the codec's `dtype`.
+
+        Raises ValueError for a type that cannot be compressed so, for numbers of another type than the codec's `dtype`, and for plain bytes if the codec has
+        none: a bound would be kept for them, not for the numbers that they are parts of.
         """
         values = np.asanyarray(buf) if not isinstance(buf, (bytes, bytearray)) else np.frombuffer(buf, np.uint8)
         if values.flags.f_contiguous and not values.flags.c_contiguous:
             values = values.T
         if self.dtype is not None and values.dtype != self.dtype:
-            try:
-                values = np.ascontiguousarray(values).reshape(-1).view(self.dtype)
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"{values.nbytes} bytes cannot be read as values of type {self.dtype}: {error}") from None
+            values = _of_bytes(values, self.dtype)
         elif self.dtype is None and values.dtype == np.uint8 and values.ndim == 1 and self.quire != Quire(lossless=True):
             raise ValueError("these are plain bytes: say of what type their numbers are, as in QuireCodec(options, dtype='f4'); dtype='u1' if they are numbers themselves")
         return arrays.compress(values, self.quire, fill_value=self.fill_value)
@@ -65,21 +63,26 @@ class QuireCodec(Codec):  # type: ignore[misc]
     def decode(self, buf: Any, out: Any = None) -> npt.NDArray[Any]:
         """The array of a stream, with the extents that streams keep. `out`, if given, receives its bytes and must have as many of them.
 
-        Raises ValueError, with the reason, for a damaged stream.
+        Raises ValueError, with the reason, for a damaged stream, and for an `out` that cannot have these values.
         """
         values = arrays.decompress(buf)
         if out is None:
             return values
-        # An array in Fortran's order gets its bytes as they lie in memory.
-        in_order = out.T if isinstance(out, np.ndarray) and out.flags.f_contiguous else out
         try:
-            target = np.frombuffer(in_order, np.uint8)
-        except (TypeError, ValueError, BufferError) as error:
+            result: npt.NDArray[Any] = out if isinstance(out, np.ndarray) else np.asarray(memoryview(out))
+        except (TypeError, ValueError) as error:
             raise ValueError(f"out must be contiguous bytes: {error}") from None
-        if target.nbytes != values.nbytes or not target.flags.writeable:
-            raise ValueError(f"the stream holds {values.nbytes} bytes, out has room for {target.nbytes if target.flags.writeable else 0}")
-        target[...] = values.reshape(-1).view(np.uint8)
-        result: npt.NDArray[Any] = np.asanyarray(out)
+        if result.dtype.hasobject:
+            raise ValueError(f"out is {short(out)}: its elements are objects of Python, not values")
+        if self.dtype is None and _is_number(values.dtype) and _is_number(result.dtype) and result.dtype != values.dtype:
+            raise ValueError(f"the stream holds values of type {values.dtype}, out has {result.dtype}: give an out of the stream's type, or of bytes")
+        # An array in Fortran's order gets its bytes as they lie in memory.
+        in_order = result.T if result.flags.f_contiguous else result
+        if not in_order.flags.c_contiguous or isinstance(result, np.ma.MaskedArray):
+            raise ValueError(f"out must be contiguous bytes: {short(out)} has gaps, or a mask")
+        if result.nbytes != values.nbytes or not result.flags.writeable:
+            raise ValueError(f"the stream holds {values.nbytes} bytes, out has room for {result.nbytes if result.flags.writeable else 0}")
+        in_order.reshape(-1).view(np.uint8)[...] = values.reshape(-1).view(np.uint8)
         return result
 
     def get_config(self) -> dict[str, Any]:
@@ -88,9 +91,29 @@ class QuireCodec(Codec):  # type: ignore[misc]
         if self.dtype is not None:
             config["dtype"] = "bfloat16" if self.dtype.name == "bfloat16" else self.dtype.str
         if self.fill_value is not None:
-            config["fill_value"] = self.fill_value
+            config["fill_value"] = to_json(self.fill_value)
         return config
 
     def __repr__(self) -> str:
         given = (f"{key}={value!r}" for key, value in self.get_config().items() if key not in ("id", "quire"))
         return f"QuireCodec({', '.join((repr(self.quire.options), *given))})"
+
+
+def _of_bytes(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """What is not of the codec's type as values of this type."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise ValueError("a masked array has no value where it is masked: give array.filled(value), and fill_value=value")
+    if _is_number(values.dtype):
+        raise ValueError(
+            f"these are values of type {values.dtype}, and the codec has dtype={str(dtype)!r}: give the type of the array, and no filter before this codec "
+            "that makes another one, such as BitRound"
+        )
+    try:
+        return np.ascontiguousarray(values).reshape(-1).view(dtype)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{values.nbytes} bytes of type {values.dtype} cannot be read as values of type {dtype}: {error}") from None
+
+
+def _is_number(dtype: np.dtype[Any]) -> bool:
+    """Whether a type is one of numbers, and not of bytes, which may be integers of 8 bits."""
+    return dtype.itemsize > 1 and dtype.kind in "fiuc" or dtype.name == "bfloat16"

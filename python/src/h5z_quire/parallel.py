@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from contextvars import ContextVar
-from typing import Any, Callable, Iterator, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from . import device_arrays
 from .boxes import Box, box_of
 from .element_types import type_number_in_file
 from .library import Unsuitable
-from .options import FILTER_ID
+from .settings import names_filter
 from .strided import Strided
 from .transfers import Progress, read, write
 
@@ -24,20 +24,27 @@ from .transfers import Progress, read, write
 class _Settings(NamedTuple):
     threads: int
     progress: Optional[Progress]
+    #: Of the block around this one.
+    outer: Optional[_Settings] = None
 
 
-# Of the `with` block that the calling thread, or task, is in.
+# Of the innermost block that the calling thread, or task, is in.
 _current: ContextVar[Optional[_Settings]] = ContextVar("h5z_quire.parallel", default=None)
-_lock = threading.Lock()
+_lock = threading.RLock()
+# Of `enable`, for all threads.
+_enabled: Optional[_Settings] = None
+# Blocks that have begun and not ended, in all threads.
+_blocks = 0
+# The methods of h5py that ours stand in front of: their class, their name, h5py's, ours.
+_replaced: list[tuple[Any, str, Callable[..., Any], Callable[..., Any]]] = []
 _said: set[str] = set()
 
 
-@contextlib.contextmanager
-def parallel(*, threads: int = 0, progress: Optional[Progress] = None) -> Iterator[None]:
+class parallel(contextlib.ContextDecorator):
     """Inside this block, what is indexed, assigned and created with h5py goes the way of `read` and `write`, where it can::
 
         with h5z_quire.parallel():
-            file.create_dataset("t", data=x, chunks=(64, 64, 64), **Quire(abs=1e-3))
+            file.create_dataset("t", data=x, chunks=(64, 64, 64), compression=Quire(abs=1e-3))
             y = file["t"][:100]
 
     threads, progress  as for `write`
@@ -48,26 +55,76 @@ def parallel(*, threads: int = 0, progress: Optional[Progress] = None) -> Iterat
     have opened with MPI; and what h5py does as fast: a single chunk, or parts of chunks that fit its chunk cache. `QUIRE_LOG=1` says what is left to h5py,
     and why.
 
-    The block counts for the thread that it is in. Blocks can be nested; the innermost counts.
+    The block counts for the thread that it is in. Blocks can be nested; the innermost counts. A function can be decorated with `@h5z_quire.parallel()`.
+    `parallel.enable()` is a block for all threads that `parallel.disable()` ends. When the last block has ended, h5py is as it was before.
     """
-    _install()
-    token = _current.set(_Settings(threads, progress))
-    try:
-        yield
-    finally:
-        _current.reset(token)
+
+    def __init__(self, *, threads: int = 0, progress: Optional[Progress] = None) -> None:
+        self._settings = _Settings(threads, progress)
+
+    def __enter__(self) -> None:
+        _begin()
+        _current.set(self._settings._replace(outer=_current.get()))
+
+    def __exit__(self, *_: object) -> None:
+        if (ended := _current.get()) is not None:
+            _current.set(ended.outer)
+        _end()
+
+    @staticmethod
+    def enable(*, threads: int = 0, progress: Optional[Progress] = None) -> None:
+        """Has all threads go this way, until `disable`. A second call changes threads and progress."""
+        global _enabled
+        with _lock:
+            if _enabled is None:
+                _begin()
+            _enabled = _Settings(threads, progress)
+
+    @staticmethod
+    def disable() -> None:
+        """Ends what `enable` has begun, if it has been called. Blocks go on."""
+        global _enabled
+        with _lock:
+            if _enabled is not None:
+                _enabled = None
+                _end()
+
+    @staticmethod
+    def is_enabled() -> bool:
+        """Whether the calling thread goes this way, by a block or by `enable`."""
+        return _settings() is not None
 
 
-def _install() -> None:
-    """Puts our methods in front of h5py's, once. Outside of `parallel` they only call h5py's."""
+def _settings() -> Optional[_Settings]:
+    return _current.get() or _enabled
+
+
+def _begin() -> None:
+    """Puts our methods in front of h5py's for the first block. Outside of a block they only call h5py's."""
+    global _blocks
     import h5py
 
+    from .h5py_additions import Bfloat16Dataset
+
     with _lock:
-        if getattr(h5py.Dataset.__getitem__, "is_of_h5z_quire", False):
+        _blocks += 1
+        if _replaced:
             return
-        _replace(h5py.Dataset, "__getitem__", _getitem)
-        _replace(h5py.Dataset, "__setitem__", _setitem)
+        for owner in (h5py.Dataset, Bfloat16Dataset):
+            _replace(owner, "__getitem__", _getitem)
+            _replace(owner, "__setitem__", _setitem)
         _replace(h5py.Group, "create_dataset", _create_dataset)
+
+
+def _end() -> None:
+    """Takes our methods away after the last block. Where another library has put its own in front of one, all stay for the next block."""
+    global _blocks
+    with _lock:
+        _blocks -= 1
+        if _blocks == 0 and all(vars(owner)[name] is ours for owner, name, _, ours in _replaced):
+            for owner, name, original, _ in _replaced:
+                setattr(owner, name, original)
+            _replaced.clear()
 
 
 def _replace(owner: Any, name: str, ours: Callable[..., Any]) -> None:
@@ -75,13 +132,13 @@ def _replace(owner: Any, name: str, ours: Callable[..., Any]) -> None:
 
     @functools.wraps(original)
     def method(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        settings = _current.get()
+        settings = _settings()
         if settings is None:
             return original(self, *arguments, **keywords)
         return ours(functools.partial(original, self), settings, self, *arguments, **keywords)
 
-    method.is_of_h5z_quire = True  # type: ignore[attr-defined]
     setattr(owner, name, method)
+    _replaced.append((owner, name, original, method))
 
 
 def _getitem(original: Callable[..., Any], settings: _Settings, dataset: Any, args: Any, new_dtype: Any = None) -> Any:
@@ -124,7 +181,7 @@ def _create_dataset(
     original: Callable[..., Any], _settings: _Settings, group: Any, name: Any, shape: Any = None, dtype: Any = None, data: Any = None, **keywords: Any
 ) -> Any:
     values = None
-    if keywords.get("compression") == FILTER_ID and not isinstance(data, np.ma.MaskedArray):
+    if names_filter(keywords.get("compression")) and not isinstance(data, np.ma.MaskedArray):
         values = Strided.of_numpy(data) if isinstance(data, np.ndarray) else device_arrays.find(data)
     if values is None or not _is_type(dtype, values.dtype) or not _is_shape(shape, values.shape) or 0 in values.shape:
         return original(name, shape, dtype, data, **keywords)

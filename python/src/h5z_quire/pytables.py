@@ -19,6 +19,7 @@ import numpy.typing as npt
 import tables
 from tables import hdf5extension
 
+from .arrays import as_value
 from .options import FILTER_ID
 from .registration import register
 from .settings import Quire
@@ -34,12 +35,13 @@ _hid = ctypes.c_int64
 register()
 
 
-def create_carray(file: tables.File, where: Any, name: str, quire: Quire | str, *, obj: npt.ArrayLike, chunkshape: Sequence[int]) -> Any:
+def create_carray(file: tables.File, where: Any, name: str, quire: Quire | str, *, obj: npt.ArrayLike, chunkshape: Sequence[int], fill_value: Any = None) -> Any:
     """Makes a compressed CArray of `obj`, like `file.create_carray(where, name, obj=obj, chunkshape=chunkshape)`, and gives it.
 
     where       path of a group, or the group
     obj         an array of float32, float64, or integers of 8 to 64 bits, in either byte order, of at least one dimension
     chunkshape  extents of a chunk, as many as `obj` has
+    fill_value  a value that comes back bit for bit, whatever the bound allows, and has no part in a range
 
     Raises ValueError for a type or a shape that cannot be; PyTables' own errors for the rest, HDF5ExtError with HDF5's reasons among them.
     """
@@ -55,7 +57,8 @@ def create_carray(file: tables.File, where: Any, name: str, quire: Quire | str, 
     if name in group:
         raise tables.NodeError(f"group {group._v_pathname!r} has a node {name!r} already")
     tables.path.check_name_validity(name)
-    _create(group._v_objectid, name, quire, values, chunkshape)
+    fill = None if fill_value is None else as_value(fill_value, values.dtype)
+    _create(group._v_objectid, name, quire, values, chunkshape, fill)
     if "_v_children" in vars(group):
         # PyTables has listed the group's children, and has no public call to list them again.
         group._g_add_children_names()
@@ -64,7 +67,7 @@ def create_carray(file: tables.File, where: Any, name: str, quire: Quire | str, 
     return node
 
 
-def _create(group: int, name: str, quire: Quire, values: npt.NDArray[Any], chunkshape: Sequence[int]) -> None:
+def _create(group: int, name: str, quire: Quire, values: npt.NDArray[Any], chunkshape: Sequence[int], fill: npt.NDArray[Any] | None) -> None:
     """Makes the dataset, without its values."""
     library = ctypes.CDLL(hdf5extension.__file__)
     extents, chunk = ((ctypes.c_uint64 * values.ndim)(*map(int, given)) for given in (values.shape, chunkshape))
@@ -86,6 +89,8 @@ def _create(group: int, name: str, quire: Quire, values: npt.NDArray[Any], chunk
         space = opened(library.H5Screate_simple(values.ndim, extents, None), library.H5Sclose)
         properties = opened(library.H5Pcreate(_hid.in_dll(library, "H5P_CLS_DATASET_CREATE_ID_g")), library.H5Pclose)
         library.H5Pset_chunk(properties, values.ndim, chunk)
+        if fill is not None:
+            library.H5Pset_fill_value(properties, element, ctypes.c_void_p(fill.ctypes.data))
         if library.H5Pset_filter(properties, FILTER_ID, _MANDATORY, ctypes.c_size_t(len(words)), words) < 0:
             raise tables.HDF5ExtError(f"PyTables' HDF5 ({tables.hdf5_version}) does not find filter {FILTER_ID} on its plugin path: call h5z_quire.register()")
         default = _hid(_DEFAULT)

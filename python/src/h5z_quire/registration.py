@@ -2,11 +2,16 @@
 
 A Python process may hold several: h5py's, PyTables' and netCDF4's wheels bring one each. HDF5 takes its plugin path from the environment when
 it is initialized, and from calls after that. So the folder of the plugin goes to both.
+
+netCDF4's wheel has zstd, blosc and bzip2 in a folder of plugins, which it names in the environment where nobody has set the variable. Where we are first to
+set it, we name that folder, too. These plugins call netCDF4's HDF5, so that in h5py some of them fail. h5py has the folder once netCDF4 is imported, as it
+has without us, but not before: hdf5plugin leaves out its own where h5py finds others.
 """
 
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -32,9 +37,25 @@ def register() -> None:
 
 def _register_for_later() -> None:
     """For libraries that are not initialized yet, and for child processes."""
-    folders = os.environ.get(_VARIABLE) or _DEFAULT
+    folders = os.environ.get(_VARIABLE) or os.pathsep.join((_DEFAULT, *_of_netcdf4()))
     if str(PLUGIN_FOLDER) not in folders.split(os.pathsep):
         os.environ[_VARIABLE] = os.pathsep.join((str(PLUGIN_FOLDER), folders))
+
+
+def _is_our_own() -> bool:
+    """Whether the variable has the value that we give it where nobody else does. A parent process may have done so."""
+    return os.environ[_VARIABLE].split(os.pathsep) == [str(PLUGIN_FOLDER), _DEFAULT, *_of_netcdf4()]
+
+
+def _of_netcdf4() -> list[str]:
+    """The folder that netCDF4 would name: one, or none. netCDF4 is not imported for that."""
+    try:
+        found = importlib.util.find_spec("netCDF4")
+    except (ImportError, ValueError):
+        # Another library's finder says no in its own way, or there is a stand-in in `sys.modules`.
+        return []
+    places = (found and found.submodule_search_locations) or ()
+    return [str(folder) for folder in (Path(place) / "plugins" for place in places) if (folder / "lib__nczhdf5filters.so").exists()]
 
 
 def _register_with_loaded() -> None:
@@ -45,14 +66,24 @@ def _register_with_loaded() -> None:
         # Through h5py, which holds its lock meanwhile.
         from h5py import h5pl
 
-        known = [h5pl.get(index) for index in range(h5pl.size())]
-        if folder not in known:
+        if folder not in _of_h5py(h5pl):
             h5pl.prepend(folder)
+        for other in map(os.fsencode, _of_netcdf4() if _is_our_own() else ()):
+            known = _of_h5py(h5pl)
+            if "netCDF4" in sys.modules and other not in known:
+                h5pl.append(other)
+            elif "netCDF4" not in sys.modules and other in known:
+                h5pl.remove(known.index(other))
         ours = _address(ctypes.CDLL(h5pl.__file__))
     for address, library in _loaded_libraries().items():
         if address != ours and folder not in _plugin_path(library):
             if library.H5PLprepend(folder) < 0:
                 raise OSError(f"an HDF5 library of this process does not take {PLUGIN_FOLDER} for a folder of plugins")
+
+
+def _of_h5py(h5pl: Any) -> list[bytes]:
+    """The folders in which h5py's HDF5 looks for plugins."""
+    return [h5pl.get(index) for index in range(h5pl.size())]
 
 
 def _loaded_libraries() -> dict[int, ctypes.CDLL]:

@@ -33,10 +33,11 @@ class Quire(Mapping[str, Any]):
                other. A chunk must have whole rows of a brick, and compresses best if it has whole bricks
     ========== ==========================================================================================================
 
-    It is a mapping with the keys `compression` and `compression_opts`, for h5py and whatever is made of it::
+    h5py, h5netcdf and xarray take it as `compression`. It is also a mapping with the keys `compression` and `compression_opts`::
 
-        file.create_dataset("t", data=x, chunks=(64, 64, 64), **Quire(abs=1e-3))
-        dataset.to_netcdf(path, engine="h5netcdf", encoding={"t": {**Quire(rel=1e-4)}})
+        file.create_dataset("t", data=x, chunks=(64, 64, 64), compression=Quire(abs=1e-3))
+        file.create_dataset("u", data=x, chunks=(64, 64, 64), **Quire(abs=1e-3))
+        dataset.to_netcdf(path, engine="h5netcdf", encoding={"t": {"compression": Quire(rel=1e-4)}})
 
     Values are equal where their options are, hashable, and cannot be changed.
 
@@ -141,6 +142,11 @@ class Quire(Mapping[str, Any]):
         """The brick's extents; none without a brick."""
         return self._words[1 : 1 + (self._words[0] >> 24)]
 
+    @property
+    def filter_options(self) -> tuple[int, ...]:
+        """`cd_values`, by the name that h5py asks for in what is given as `compression=`."""
+        return self._words
+
     def __getitem__(self, key: str) -> Any:
         if key not in _KEYS:
             raise KeyError(key)
@@ -170,6 +176,11 @@ class Quire(Mapping[str, Any]):
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
         return Quire.from_options, (self.options,)
+
+
+def names_filter(compression: Any) -> bool:
+    """Whether what h5py is given as `compression` is this filter: its number, or an object that has it, such as a Quire."""
+    return bool(FILTER_ID in (compression, getattr(compression, "filter_id", None)))
 
 
 def _decimal(key: str, number: SupportsFloat) -> str:

@@ -2,19 +2,19 @@
 
     dataset.to_netcdf("t.nc", engine="h5netcdf", encoding=h5z_quire.xarray.encoding(dataset, Quire(rel=1e-4)))
 
-Importing this module has h5py say of a dataset with this filter what its `create_dataset` takes. So xarray saves what it has opened with h5netcdf as it
-was compressed, where it would fail, or save it without compression. Values that were rounded are then rounded once more: see `encoding`.
+xarray saves what it has opened with h5netcdf as it was compressed. Values that were rounded are then rounded once more: see `encoding`.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, Hashable, Mapping, Sequence
+from typing import Any, Hashable, Mapping, Sequence
 
 import h5py
 import numpy as np
 import xarray
 
 from . import datasets
+from .arrays import as_value
 from .chunk_shapes import chunks as chunk_shape
 from .messages import short
 from .options import FILTER_ID
@@ -32,8 +32,12 @@ def encoding(
     quire: Quire | str | Mapping[Any, Quire | str] | None = None,
     *,
     chunks: Mapping[Any, Sequence[int]] | None = None,
+    zarr_format: int | None = None,
 ) -> dict[Hashable, dict[str, Any]]:
     """An encoding for `to_netcdf(..., engine="h5netcdf")`. It takes along what an encoding says of the values' meaning: `_FillValue`, units, packing.
+
+    Where `missing_value` alone marks gaps, it becomes `_FillValue` as well, which HDF5 and the filter know: gaps come back bit for bit, and have no part in a
+    range. Like wherever `_FillValue` is declared, xarray then writes it in place of NaN.
 
     quire   what to keep of each variable, by its name; or of all data variables that are stored as floating-point numbers and have 16 KiB or more. None
             for variables that were read from files with this filter: each is kept as its file says. Only `abs`, `pwrel` and `lossless` promise that values
@@ -45,6 +49,8 @@ def encoding(
     """
     if not isinstance(dataset, xarray.Dataset):
         raise ValueError(f"{short(dataset)} is not a Dataset of xarray: of an array, array.to_dataset(name=...) makes one")
+    if zarr_format not in (None, 2, 3):
+        raise ValueError(f"zarr_format is {zarr_format!r}: it must be 2 or 3, or None for netCDF")
     kept = _kept(dataset, quire)
     if not kept:
         raise ValueError(
@@ -63,7 +69,8 @@ def encoding(
             keep.check(_stored_type(variable), shape)
         except ValueError as error:
             raise ValueError(f"variable {name!r}: {error}") from None
-        found[name] = {**_meaning(variable), **keep, "chunksizes": shape}
+        stored = {**keep, "chunksizes": shape} if zarr_format is None else {**_codec(keep, _fill_value(variable), zarr_format), "chunks": shape}
+        found[name] = {**_meaning(variable), **_declared(variable), **stored}
     return found
 
 
@@ -145,34 +152,44 @@ def _meaning(variable: xarray.Variable) -> dict[str, Any]:
     return {key: value for key, value in variable.encoding.items() if key in _MEANING}
 
 
+def _declared(variable: xarray.Variable) -> dict[str, Any]:
+    """What an encoding lacks so that HDF5 knows the fill value: `_FillValue`, where it is nowhere yet, and equal values of one type in both of its places."""
+    fill_value = _fill_value(variable)
+    if fill_value is None or variable.attrs.get("_FillValue") is not None:
+        return {}
+    in_encoding = variable.encoding.get("missing_value") is not None
+    return {"_FillValue": fill_value, **({"missing_value": fill_value} if in_encoding else {})}
+
+
+def _fill_value(variable: xarray.Variable) -> Any:
+    """The value that marks gaps in the file, in the type of the file: `_FillValue`, or else `missing_value`. None if there is none, or one that this type does not
+    have."""
+    places = ((where, key) for key in ("_FillValue", "missing_value") for where in (variable.encoding, variable.attrs))
+    given = next((where[key] for where, key in places if where.get(key) is not None), None)
+    stored = _stored_type(variable)
+    try:
+        return None if given is None else as_value(np.asarray(given).item(), stored)[0]
+    except ValueError:
+        # Several values, a text, or one of another type.
+        return None
+
+
+def _codec(keep: Quire, fill_value: Any, zarr_format: int) -> dict[str, Any]:
+    """The part of an encoding for zarr by which it compresses."""
+    if zarr_format == 3:
+        from .zarr import QuireCodec
+
+        return {"serializer": QuireCodec(keep, fill_value), "compressors": None, "filters": None}
+    import zarr
+
+    from .numcodecs import QuireCodec as Version2
+
+    # Zarr 2 knows one compressor.
+    key = "compressor" if zarr.__version__.startswith("2.") else "compressors"
+    return {key: Version2(keep, fill_value=fill_value), "filters": None}
+
+
 def _advised(variable: xarray.Variable) -> tuple[int, ...]:
     # A chunk that lies in two blocks of dask would be written twice.
     shape = variable.shape if variable.chunks is None else tuple(max(blocks) for blocks in variable.chunks)
     return chunk_shape(shape)
-
-
-def _tell_h5py() -> None:
-    """Has h5py's datasets with this filter say what `create_dataset` takes, where they say "unknown" or None."""
-
-    def replace(name: str, ours: Callable[[tuple[int, ...]], Any]) -> None:
-        original = getattr(h5py.Dataset, name)
-
-        def value(dataset: Any) -> Any:
-            words = datasets.filters(dataset).get(FILTER_ID)
-            return original.fget(dataset) if words is None else ours(words)
-
-        setattr(h5py.Dataset, name, property(value, doc=original.__doc__))
-
-    replace("compression", lambda words: FILTER_ID)
-    replace("compression_opts", _options_of)
-
-
-def _options_of(words: tuple[int, ...]) -> tuple[int, ...]:
-    """The user's part of `cd_values`; all of them where this version does not understand them, as values can be read nevertheless."""
-    try:
-        return Quire.from_cd_values(words).cd_values
-    except ValueError:
-        return words
-
-
-_tell_h5py()

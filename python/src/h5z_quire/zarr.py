@@ -8,6 +8,7 @@ Each chunk is the stream that `h5z_quire.compress` gives. zarr finds the codec b
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from abc import ABCMeta
 from dataclasses import dataclass
 from itertools import groupby
@@ -19,8 +20,9 @@ from zarr.abc.codec import ArrayBytesCodec
 from zarr.core.buffer import gpu
 
 from . import device_arrays, library
-from .arrays import compress_batch, decompress_batch, task_of
+from .arrays import as_value, compress_batch, decompress_batch, task_of
 from .element_types import type_number
+from .fill_values import number_of, to_json
 from .settings import Quire
 from .strided import Strided
 
@@ -46,8 +48,9 @@ class _SaysItsPlace(ABCMeta):
 class QuireCodec(ArrayBytesCodec, metaclass=_SaysItsPlace):
     """A codec from arrays to streams. Give it as the serializer, with `compressors=None`: streams do not shrink further.
 
-    quire  what to keep, as a Quire or as options such as "abs=1e-3"; or Quire's own keywords, as in QuireCodec(abs=1e-3). The array's fill value comes back
-           bit for bit, whatever the bound allows
+    quire       what to keep, as a Quire or as options such as "abs=1e-3"; or Quire's own keywords, as in QuireCodec(abs=1e-3)
+    fill_value  a value that comes back bit for bit, whatever the bound allows, and has no part in a range. Without it, that is the fill value of the array.
+                xarray writes a variable's `_FillValue` into an attribute, which a codec does not see: give it here
 
     Chunks that zarr hands over together are compressed and decompressed on all cores, or as many as QUIRE_THREADS says. zarr hands over one chunk at a time:
     of an array several times at once, of a shard one after the other. `zarr.config.set({"codec_pipeline.batch_size": 8})` makes it eight.
@@ -60,21 +63,26 @@ class QuireCodec(ArrayBytesCodec, metaclass=_SaysItsPlace):
 
     is_fixed_size = False
     quire: Quire
+    fill_value: int | float | complex | None
 
-    def __init__(self, quire: Quire | str | None = None, **keywords: Any) -> None:
+    def __init__(self, quire: Quire | str | None = None, fill_value: Any = None, **keywords: Any) -> None:
         object.__setattr__(self, "quire", Quire.of_codec(quire, keywords))
+        object.__setattr__(self, "fill_value", number_of(fill_value))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> QuireCodec:
         """The codec that an array's metadata names."""
         configuration = data.get("configuration", {})
-        if set(configuration) != {"options"} or not isinstance(configuration["options"], str):
-            raise ValueError(f"codec 'quire' has the configuration {configuration!r}: it must have one text, options, such as 'abs=1e-3'")
-        return cls(configuration["options"])
+        if not {"options"} <= set(configuration) <= {"options", "fill_value"} or not isinstance(configuration["options"], str):
+            raise ValueError(
+                f"codec 'quire' has the configuration {configuration!r}: it must have one text, options, such as 'abs=1e-3', and may have a fill_value"
+            )
+        return cls(configuration["options"], configuration.get("fill_value"))
 
     def to_dict(self) -> dict[str, Any]:
         """What the array's metadata say of the codec."""
-        return {"name": "quire", "configuration": {"options": self.quire.options}}
+        fill_value = {} if self.fill_value is None else {"fill_value": to_json(self.fill_value)}
+        return {"name": "quire", "configuration": {"options": self.quire.options, **fill_value}}
 
     def validate(self, *, shape: Any, dtype: Any, chunk_grid: Any) -> None:
         """Raises ValueError if values of the array's type, or its chunks, cannot be compressed with these options."""
@@ -95,7 +103,8 @@ class QuireCodec(ArrayBytesCodec, metaclass=_SaysItsPlace):
     def _encode_batch(self, chunks: Sequence[NDBuffer], spec: ArraySpec) -> list[Buffer]:
         if self._is_for_gpu(spec):
             return self._encode_on_gpu(chunks, spec)
-        streams = compress_batch([chunk.as_numpy_array() for chunk in chunks], self.quire, fill_value=_fill_value(spec))
+        arrays = [_promised(chunk.as_numpy_array(), spec) for chunk in chunks]
+        streams = compress_batch(arrays, self.quire, fill_value=self._fill_value(spec))
         return [spec.prototype.buffer.from_bytes(stream) for stream in streams]
 
     def _decode_batch(self, chunks: Sequence[Buffer], spec: ArraySpec) -> list[NDBuffer]:
@@ -103,6 +112,22 @@ class QuireCodec(ArrayBytesCodec, metaclass=_SaysItsPlace):
             return self._decode_on_gpu(chunks, spec)
         arrays = decompress_batch([chunk.as_numpy_array() for chunk in chunks], spec.shape)
         return [spec.prototype.nd_buffer.from_numpy_array(_checked(array, spec)) for array in arrays]
+
+    def _fill_value(self, spec: ArraySpec) -> Any:
+        """The value that comes back bit for bit: the codec's, or else the array's. Raises ValueError where these are two that need it."""
+        of_array = None
+        with contextlib.suppress(ValueError):
+            # A filter before this codec may have made another type of the values, which has no such value.
+            of_array = None if spec.fill_value is None else as_value(spec.fill_value, spec.dtype.to_native_dtype())[0]
+        if self.fill_value is None or of_array is None:
+            return of_array if self.fill_value is None else self.fill_value
+        own = as_value(self.fill_value, spec.dtype.to_native_dtype())[0]
+        if own.tobytes() != of_array.tobytes() and number_of(of_array) is not None and any(of_array.tobytes()):
+            raise ValueError(
+                f"the array has the fill value {of_array}, the codec {own}, and one value comes back bit for bit: leave one of them out, or give the array "
+                "0 or NaN"
+            )
+        return self.fill_value
 
     def _is_for_gpu(self, spec: ArraySpec) -> bool:
         """Whether zarr has its arrays in a GPU's memory. Streams that depend on those before are made on the host all the same."""
@@ -112,9 +137,9 @@ class QuireCodec(ArrayBytesCodec, metaclass=_SaysItsPlace):
         """The streams of chunks of CuPy, in the memory of their GPU."""
         import cupy
 
-        arrays = [cupy.asarray(chunk.as_ndarray_like()) for chunk in chunks]
+        arrays = [_promised(cupy.asarray(chunk.as_ndarray_like()), spec) for chunk in chunks]
         values = [_found(array) for array in arrays]
-        options, number, _, fill = task_of(values, self.quire, _fill_value(spec))
+        options, number, _, fill = task_of(values, self.quire, self._fill_value(spec))
         with arrays[0].device:
             room = cupy.empty(sum(map(library.device_room, values)), np.uint8)
             streams = library.device_compress_to_device(options, number, fill, values, room.data.ptr, room.nbytes)
@@ -175,6 +200,13 @@ def _checked(values: npt.NDArray[Any], spec: ArraySpec) -> npt.NDArray[Any]:
     return values.astype(native, copy=False)
 
 
-def _fill_value(chunk_spec: ArraySpec) -> Any:
-    """The array's fill value, unless it is 0. zarr's default is 0, every grid has it, and a relative bound's range should count zeros."""
-    return chunk_spec.fill_value if np.any(chunk_spec.fill_value != 0) else None
+def _promised(values: Any, spec: ArraySpec) -> Any:
+    """An array that is to be compressed, in the shape of its chunk, which some filters of numcodecs make flat. Raises ValueError if it is not of the type and the
+    size that a reader will ask for."""
+    promised = spec.dtype.to_native_dtype()
+    if values.dtype.newbyteorder("=") != promised.newbyteorder("=") or values.size != np.prod(spec.shape, dtype=object):
+        raise ValueError(
+            f"a chunk has values of type {values.dtype} and shape {values.shape}, where type {promised} and shape {spec.shape} were promised, so that nobody "
+            "could read it: leave out the filter before this codec that makes another type than it says, such as BitRound"
+        )
+    return values.reshape(spec.shape)
