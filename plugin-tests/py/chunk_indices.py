@@ -3,7 +3,7 @@
 chunk_indices.py matrix FOLDER            writes the files of this HDF5, and compares the readers of the package with h5py's own reading
 chunk_indices.py quire FOLDER QUIRE       compares what the command line makes of the files of `matrix`
 chunk_indices.py resident FOLDER          reads into a GPU's memory; the stand-in for a driver of gpu/emulator will do
-chunk_indices.py many FOLDER              100,000 chunks take time in proportion
+chunk_indices.py many FOLDER              50,000 chunks take time in proportion
 
 HDF5's list of chunks (H5Dchunk_iter, H5Dget_chunk_info, H5Dget_chunk_info_by_coord) has wrong offsets for an extensible array whose unlimited axis is not
 the first one.
@@ -137,8 +137,7 @@ def check(dataset: h5py.Dataset, case: Case, label: str) -> None:
     shifted = tuple(slice(extent // 5, extent - extent // 4) for extent in case.shape)
     last = tuple(slice(extent - 1, extent) for extent in case.shape)
     for box in (np.s_[...], shifted, last, (case.shape[0] - 1, *shifted[1:]), (*shifted[:-1], case.shape[-1] - 1)):
-        for threads in (1, 3):
-            assert np.array_equal(h5z_quire.read(dataset, box, threads=threads), expected[box]), f"{label}: read {box}, {threads} threads"
+        assert np.array_equal(h5z_quire.read(dataset, box, threads=2), expected[box]), f"{label}: read {box}"
         with h5z_quire.parallel(threads=2):
             assert np.array_equal(dataset[box], expected[box]), f"{label}: parallel {box}"
     assert np.array_equal(through_c(dataset), expected), f"{label}: quire_h5_read"
@@ -243,9 +242,9 @@ def many(folder: Path) -> None:
     """Ten times the chunks take about ten times as long, not a hundred times, whichever index; measured by the CPU's time, with chunks missing."""
     from h5z_quire import datasets, read
 
-    for libver, maxshape in (("earliest", (None, None)), ("latest", (8, None)), ("latest", (None, 8)), ("latest", (None, None)), ("latest", (8, 10**6))):
+    for libver, maxshape in (("earliest", (None, None)), ("latest", (8, None)), ("latest", (None, 10**6)), ("latest", (None, None)), ("latest", (8, 10**6))):
         took = []
-        for columns in (5_000, 50_000):
+        for columns in (2_500, 25_000):
             path = folder / "many.h5"
             with h5py.File(path, "w", libver=libver) as file:
                 dataset = file.create_dataset("t", (8, columns), "u1", chunks=(4, 1), maxshape=maxshape, compression=FILTER_ID, compression_opts=LOSSLESS)
@@ -260,7 +259,7 @@ def many(folder: Path) -> None:
                 values = read(dataset, threads=1)
                 took.append(time.process_time() - start)
                 assert values[:4, 7].tolist() == [2] * 4 and values[:, :columns].sum() == 8 * columns + 4 and not values[:, columns:].any()
-        print(f"{client()}: libver {libver}, maxshape {maxshape}: {took[0]:.2f} s for 10,000 chunks, {took[1]:.2f} s for 100,000")
+        print(f"{client()}: libver {libver}, maxshape {maxshape}: {took[0]:.2f} s for 5,000 chunks, {took[1]:.2f} s for 50,000")
         assert took[1] < 40 * took[0] + 1, "the time grows with the square of the chunks"
     print("many chunks take time in proportion")
 

@@ -396,7 +396,19 @@ fn the_largest_error_is_that_of_all_chunks() {
     for jobs in ["1", "3"] {
         let way = ["--json", "--jobs", jobs];
         check(&[&["verify", "in.h5", "copy.h5", "--chunks"], &way[..]].concat(), "copy.h5", 24);
-        let repack = ["repack", "in.h5", "packed.h5", "--only", "/**", "--abs", "0.5", "--set", "/integers:abs=30", "--force"];
+        let repack = [
+            "repack",
+            "in.h5",
+            "packed.h5",
+            "--only",
+            "/**",
+            "--abs",
+            "0.5",
+            "--set",
+            "/integers:abs=30",
+            "--round-integers",
+            "--force",
+        ];
         check(&[&repack, &way[..]].concat(), "packed.h5", 24);
         check(&[&["estimate", "in.h5:/floats", "--abs", "0.5"], &way[..]].concat(), "packed.h5", 18);
         let integers = ["estimate", "in.h5:/integers", "--abs", "30", "--round-integers"];

@@ -1,7 +1,7 @@
 //! Which chunks a dataset has in its file, and where.
 //!
-//! HDF5 answers in two ways. Asked for one chunk by its offset (H5Dget_chunk_storage_size, H5Dread_chunk), it looks into the dataset's chunk index, as
-//! H5Dread does: that answer is right. Asked for all chunks (H5Dchunk_iter, H5Dget_chunk_info), it goes through the index. H5Dget_chunk_info_by_coord goes
+//! HDF5 answers in two ways. Asked for one chunk by its offset (H5Dread_chunk, and H5Dget_chunk_storage_size where there are filters), it looks into the
+//! dataset's chunk index, as H5Dread does: that answer is right. Asked for all chunks (H5Dchunk_iter, H5Dget_chunk_info), it goes through the index. H5Dget_chunk_info_by_coord goes
 //! through the index as well, for each chunk anew.
 //!
 //! A B-tree keeps the offset of each chunk, so that who goes through it finds the offset there. An array keeps none: HDF5 counts, the last axis fastest. But
@@ -25,6 +25,10 @@ use crate::h5api::chunks::Location;
 const COMPARED: usize = 16;
 /// To look a chunk up takes HDF5 about as long as to go past this number of chunks.
 const PASSED_IN_A_LOOK_UP: u64 = 32;
+/// Bytes that HDF5 reads meanwhile as it goes past a chunk.
+const READ_IN_PASSING: u64 = 64;
+/// Of most types. It decides between two ways to the same result.
+const BYTES_OF_A_VALUE: u64 = 4;
 
 /// Extents of a dataset and of its chunks, slowest axis first.
 pub(super) struct Extents {
@@ -53,6 +57,10 @@ impl Extents {
         TouchedChunks::new(&self.present, &self.chunk, &[0; MOST_AXES][..self.present.len()], &self.present)
     }
 
+    fn values_of_a_chunk(&self) -> u64 {
+        self.chunk.iter().fold(1, |values, &extent| values.saturating_mul(extent))
+    }
+
     /// Whether there is one way to count chunks: no axis but the first can get more of them. Then it does not matter which axis is unlimited, nor whether
     /// the array has places for chunks beyond the present extents.
     fn can_only_count_in_one_way(&self) -> bool {
@@ -73,11 +81,16 @@ impl Extents {
 
 /// Whether HDF5 has a list of a dataset's chunks whose offsets count.
 pub(super) fn has_list(library: &Library, dataset: hid_t, extents: &Extents) -> bool {
-    let is_certain = library.index_keeps_offsets(dataset) || extents.can_only_count_in_one_way();
-    if !is_certain {
+    library.can_list_chunks() && are_listed_offsets_right(library, dataset, extents)
+}
+
+/// Whether HDF5 finds the right offsets as it goes through a dataset's chunks.
+fn are_listed_offsets_right(library: &Library, dataset: hid_t, extents: &Extents) -> bool {
+    let are_right = library.index_keeps_offsets(dataset) || extents.can_only_count_in_one_way();
+    if !are_right {
         backend::log_once(format_args!("a dataset's chunks are asked for one by one: HDF5 may list them at wrong offsets"));
     }
-    is_certain && library.can_list_chunks()
+    are_right
 }
 
 /// Where the file has the chunks that a box touches, by their numbers, from a list that counts. Nothing if the list contradicts itself or the look-up: then
@@ -126,12 +139,18 @@ pub(crate) fn offsets(library: &Library, dataset: hid_t) -> Outcome<Vec<Vec<u64>
             }
         })?;
         outcome?;
-    } else if library.index_keeps_offsets(dataset) && there.saturating_mul(there) / PASSED_IN_A_LOOK_UP < grid.count() as u64 {
-        for number in 0..there {
-            note(&grid, &library.nth_offset(dataset, number)?[..grid.rank()], &mut numbers)?;
-        }
     } else {
-        numbers = look_up(library, dataset, &extents, &grid, there)?;
+        // HDF5 1.10 has no list: it goes past all chunks before the one that is asked for by its number.
+        let has_filters = !library.filters(properties.id())?.is_empty();
+        let read = if has_filters { 0 } else { extents.values_of_a_chunk().saturating_mul(BYTES_OF_A_VALUE) };
+        let look_up_all = (PASSED_IN_A_LOOK_UP + read / READ_IN_PASSING).saturating_mul(grid.count() as u64);
+        if there.saturating_mul(there) / 2 < look_up_all && are_listed_offsets_right(library, dataset, &extents) {
+            for number in 0..there {
+                note(&grid, &library.nth_offset(dataset, number)?[..grid.rank()], &mut numbers)?;
+            }
+        } else {
+            numbers = look_up(library, dataset, &extents, &grid, there, has_filters)?;
+        }
     }
     numbers.sort_unstable();
     let listed = numbers.len();
@@ -160,18 +179,32 @@ fn note(grid: &TouchedChunks, offset: &[u64], numbers: &mut Vec<usize>) -> Outco
 
 /// The numbers of chunks that are asked for one by one, until as many as are `there` are found. An unlimited axis is taken as the slowest one: arrays end
 /// with their last chunk, and HDF5 goes through them in that order, too.
-fn look_up(library: &Library, dataset: hid_t, extents: &Extents, grid: &TouchedChunks, there: u64) -> Outcome<Vec<usize>> {
+fn look_up(
+    library: &Library,
+    dataset: hid_t,
+    extents: &Extents,
+    grid: &TouchedChunks,
+    there: u64,
+    has_filters: bool,
+) -> Outcome<Vec<usize>> {
     let functions = library.chunk_functions()?;
     let slowest = extents.greatest.iter().position(|&most| most == u64::MAX).unwrap_or(0);
     let order = extents.with_slowest(slowest)?.grid()?;
-    let mut numbers = Vec::new();
+    let (mut numbers, mut chunk) = (Vec::new(), Vec::new());
     for number in 0..order.count() {
         if numbers.len() as u64 == there {
             break;
         }
         let mut offset = order.overlap(number).origin;
         offset[..=slowest].rotate_left(1);
-        if library.stored_bytes(&functions, dataset, &offset)? > 0 {
+        let is_there = if has_filters {
+            library.stored_bytes(&functions, dataset, &offset)? > 0
+        } else {
+            // Reading alone tells whether the file has it, or HDF5's cache.
+            library.read_chunk(&functions, dataset, &offset, &mut chunk)?;
+            !chunk.is_empty()
+        };
+        if is_there {
             note(grid, &offset[..grid.rank()], &mut numbers)?;
         }
     }

@@ -1,6 +1,6 @@
 //! Chunks of a dataset: as they are in the file, and what HDF5 says of where they are. All is looked up at run time; what HDF5 1.10 does not have is optional.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use hdf5_sys::h5::{haddr_t, herr_t, hsize_t};
@@ -136,15 +136,17 @@ impl Library {
         }
         let length = usize::try_from(length).map_err(|_| Error::OutOfMemory { bytes: length })?;
         memory::resize(chunk, length)?;
-        // SAFETY: no dataset has more axes than there are indices, and there is room for the chunk, whose length HDF5 has just given.
-        let returned = unsafe { (functions.read)(dataset, DEFAULT, origin.as_ptr(), &mut mask, chunk.as_mut_ptr().cast()) };
-        self.succeed(c"H5Dread_chunk", returned)?;
+        let is_there = self.unless_missing(c"H5Dread_chunk", || {
+            // SAFETY: no dataset has more axes than there are indices, and there is room for the chunk, whose length HDF5 has just given.
+            unsafe { (functions.read)(dataset, DEFAULT, origin.as_ptr(), &mut mask, chunk.as_mut_ptr().cast()) }
+        })?;
+        if !is_there {
+            chunk.clear();
+        }
         Ok(mask)
     }
 
-    /// Bytes that a chunk has in the file, 0 if it is not there.
-    ///
-    /// HDF5 makes an error of a chunk that is not there, once the dataset has any. The error is not for the user, for whom HDF5 would print it.
+    /// Bytes that a chunk has in the file, 0 if it is not there. Of a dataset without filters, HDF5 says it also of a chunk that its cache alone has.
     pub(crate) fn stored_bytes(
         &self,
         functions: &ChunkFunctions,
@@ -152,22 +154,25 @@ impl Library {
         origin: &[u64; MAX_DATASPACE_RANK],
     ) -> Outcome<u64> {
         let mut length = 0;
-        let outcome = self.without_printing(|| {
+        let is_there = self.unless_missing(c"H5Dget_chunk_storage_size", || {
             // SAFETY: no dataset has more axes than there are indices; HDF5 writes one number.
-            let returned = unsafe { (functions.bytes)(dataset, origin.as_ptr(), &mut length) };
-            if returned >= 0 {
-                return Ok(());
-            }
-            let failure = self.failure(c"H5Dget_chunk_storage_size");
-            if self.says_missing() { Ok(()) } else { Err(failure) }
+            unsafe { (functions.bytes)(dataset, origin.as_ptr(), &mut length) }
         })?;
-        outcome.map(|()| length)
+        Ok(if is_there { length } else { 0 })
     }
 
-    /// Whether the error that has just come up is that of a chunk which is not there.
-    fn says_missing(&self) -> bool {
-        let texts = ["chunk storage is not allocated", "chunk address isn't defined"];
-        self.innermost_error().is_some_and(|text| texts.contains(&text.as_str()))
+    /// Makes a call for a chunk. Whether the chunk is there: HDF5 makes an error of one that is not there, once the dataset has any. The error is not for the
+    /// user, for whom HDF5 would print it.
+    fn unless_missing(&self, function: &CStr, call: impl FnOnce() -> herr_t) -> Outcome<bool> {
+        const MISSING: [&str; 2] = ["chunk storage is not allocated", "chunk address isn't defined"];
+        self.without_printing(|| {
+            if call() >= 0 {
+                return Ok(true);
+            }
+            let failure = self.failure(function);
+            let is_missing = self.innermost_error().is_some_and(|text| MISSING.contains(&text.as_str()));
+            if is_missing { Ok(false) } else { Err(failure) }
+        })?
     }
 
     /// Puts a stream into the file. What HDF5's cache has of the chunk is dropped.
