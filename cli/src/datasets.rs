@@ -225,7 +225,7 @@ pub(crate) fn written_boxes(dataset: &Dataset, block: &[usize]) -> Result<Vec<Ve
     }
     let range = |((&start, &side), &extent): ((&u64, &usize), &usize)| (start as usize, side.min(extent - start as usize));
     let ranges = |corner: Vec<u64>| corner.iter().zip(block).zip(&extents).map(range).collect();
-    Ok(chunks::corners(dataset, block)?.into_iter().map(ranges).collect())
+    Ok(chunks::corners(dataset)?.into_iter().map(ranges).collect())
 }
 
 /// The datasets that are read, and the skipped ones with the reason.

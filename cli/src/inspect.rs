@@ -182,7 +182,7 @@ fn report(Named { dataset, name, .. }: Named, threads: usize) -> Result<Report, 
             Err(format!("its stream holds {found} bytes, a chunk of the dataset has {chunk_bytes}"))
         }
     };
-    let mut corners = chunks::corners(&dataset, &chunk).map_err(|error| refused(&error))?.into_iter();
+    let mut corners = chunks::corners(&dataset).map_err(|error| refused(&error))?.into_iter();
     let mut rows = Vec::new();
     // The calling thread reads streams; others look at them.
     jobs::pipeline(

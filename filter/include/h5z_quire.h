@@ -182,7 +182,13 @@ typedef struct quire_box {
 int quire_h5_write(int64_t dataset, const void *hdf5, const quire_box *box, uint32_t threads, quire_bytes *reason);
 int quire_h5_read(int64_t dataset, const void *hdf5, const quire_box *box, uint32_t threads, quire_bytes *reason);
 
-/* The same step by step, for programs that show progress, may be interrupted, or have a lock around HDF5:
+/* Says which chunks a dataset has in its file, of whatever filters: delivers the index of the first value of each as uint64_t, one for each axis, slowest first.
+ * Chunks come with the last axis fastest. What HDF5's cache has of a chunk is written to the file before. `dataset` and `hdf5` as above.
+ * H5Dget_chunk_info, H5Dget_chunk_info_by_coord and H5Dchunk_iter give chunks the indices of others where one axis is unlimited, is not the first one, and
+ * the file has the format of HDF5 1.10 or newer. */
+int quire_h5_chunk_offsets(int64_t dataset, const void *hdf5, quire_bytes *offsets);
+
+/* The same as writing and reading, step by step, for programs that show progress, may be interrupted, or have a lock around HDF5:
  *
  *     quire_transfer *transfer;
  *     uint64_t done = 0, total = 1;

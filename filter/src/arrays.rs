@@ -16,6 +16,7 @@
 //! | [`strided`] | values of an array in memory, in any strides |
 //! | [`batch`] | many chunks of one layout, without HDF5 |
 //! | [`dataset`] | what a dataset has to be, and is |
+//! | [`stored`] | which chunks a dataset has in its file, and where |
 //! | [`writing`], [`reading`] | what a thread does with one chunk of a dataset |
 //! | [`resident`] | boxes whose values are in a GPU's memory |
 //! | [`transfer`] | a write or a read, step by step |
@@ -38,6 +39,7 @@ pub(crate) mod crew;
 pub(crate) mod dataset;
 mod reading;
 mod resident;
+pub(crate) mod stored;
 pub(crate) mod strided;
 pub(crate) mod touched;
 pub(crate) mod transfer;

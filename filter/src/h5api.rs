@@ -5,6 +5,8 @@
 //! Nothing is kept from call to call: one process may hold several HDF5 libraries (h5py, netCDF4 and PyTables each bring one), and
 //! they all call the same plugin.
 
+/// What they ask of chunks.
+pub(crate) mod chunks;
 /// What the functions of whole arrays ask of datasets and files.
 pub(crate) mod datasets;
 

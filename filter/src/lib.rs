@@ -50,6 +50,7 @@ mod stack;
 
 use std::ffi::c_void;
 
+use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5pl::{H5PL_TYPE_FILTER, H5PL_type_t};
 use hdf5_sys::h5z::{H5Z_CLASS_T_VERS, H5Z_class2_t, H5Z_filter_t};
 
@@ -74,6 +75,15 @@ pub fn check_environment() -> quire_codec::Result<()> {
 /// `InvalidArgument` with the variable's value and what to give.
 pub fn threads_of_environment() -> quire_codec::Result<Option<std::num::NonZero<usize>>> {
     backend::threads()
+}
+
+/// Offsets of the chunks that a dataset has in its file, the last axis fastest. `hdf5` is the address of a function of the HDF5 that knows the dataset.
+///
+/// # Errors
+/// Says why HDF5 does not tell.
+pub fn chunk_offsets(dataset: hid_t, hdf5: *const c_void) -> Result<Vec<Vec<u64>>, String> {
+    let library = h5api::Library::with_function(hdf5).map_err(|error| error.to_string())?;
+    arrays::stored::offsets(&library, dataset).map_err(|failure| failure.to_string())
 }
 
 /// Number under which HDF5 knows the filter; from the range for private use until The HDF Group has registered one.

@@ -7,6 +7,7 @@ from typing import Any, Callable
 
 import h5py
 import numpy as np
+from h5z_quire.datasets import chunk_offsets
 
 from quire_client import nasty, smooth
 
@@ -15,8 +16,7 @@ def chunks(dataset: h5py.Dataset) -> dict[tuple[int, ...], tuple[int, str]]:
     """Filter mask and digest of every chunk that the file has, by the indices of its first value."""
     dataset.file.flush()
     found = {}
-    for index in range(dataset.id.get_num_chunks()):
-        offset = dataset.id.get_chunk_info(index).chunk_offset
+    for offset in chunk_offsets(dataset):
         mask, stream = dataset.id.read_direct_chunk(offset)
         found[offset] = (mask, hashlib.sha256(stream).hexdigest())
     return found

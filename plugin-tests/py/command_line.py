@@ -9,6 +9,8 @@
     command_line.py sparse-check FILE NEW
     command_line.py damage FILE          compresses a dataset, and spoils one of its chunks
     command_line.py partial FILE         datasets that can have no row for each chunk: unwritten ones, one that was stored without the filter, other filters
+    command_line.py errors FILE COPY     datasets of several chunks with errors, most of which have none in the last chunk
+    command_line.py errors-check FILE COPY    reads a report as JSON from standard input, and compares its errors with numpy's
     command_line.py json                 reads JSON from standard input, and prints an expression over it: command_line.py json 'value["a"]'
 """
 
@@ -336,6 +338,51 @@ def partial(path: str) -> None:
         file["contiguous"] = smooth((100,), "<f4")
 
 
+def errors(path: str, copy: str) -> None:
+    """Chunks of 3000 values of each type, with a largest error each. One chunk, most often the last one, comes back exactly."""
+    with h5py.File(path, "w") as file, h5py.File(copy, "w") as copied:
+        for dtype in ("<f2", "<f4", ">f4", "<f8", ">f8", "<c8", "<i4", ">u8"):
+            group, bound = ("integers", 30) if dtype[1] in "iu" else ("floats", 0.5)
+            options = {"compression": FILTER_ID, "compression_opts": quire_options.cd_values(f"abs={bound}")}
+            for exact in (5, 5, 0):
+                random = np.random.default_rng(len(file.get(group, ())))
+                values = random.uniform(100, 1000, (6, 3000)).astype(dtype)
+                if dtype[1] == "c":
+                    values += 1j * values[::-1]
+                # Chunks have different ranges, and different largest errors.
+                values[exact] = 7
+                name = f"{group}/{dtype[1:]} {len(file.get(group, ()))}"
+                file.create_dataset(name, data=values, chunks=(1, 3000))
+                copied.create_dataset(name, data=values, chunks=(1, 3000), **options)
+
+
+def errors_check(path: str, copy: str) -> None:
+    report = json.load(sys.stdin)
+    found = report.get("trials") or report.get("datasets") or report["files"][0]["datasets"]
+    with h5py.File(path) as file, h5py.File(copy) as copied:
+        for each in found:
+            name = each.get("path") or each["dataset"].rpartition(":")[2]
+            before, after = (wide(one[name][()]) for one in (file, copied))
+            off = np.abs(before - after)
+            largest, last = float(off.max()), float(off[5].max())
+            assert each["greatest_error"] == largest > 0, f"{name}: numpy finds {largest!r}, the last chunk alone has {last!r}: {each}"
+            psnr = 20 * np.log10(np.ptp(before)) - 10 * np.log10((off**2).mean())
+            assert abs(each["psnr"] - psnr) < 1e-6, f"{name}: numpy finds a PSNR of {psnr!r}: {each}"
+            if "beyond_bound" in each:
+                share = largest / (30 if "integers" in name else 0.5)
+                assert abs(each["share_of_bound"] - share) < 1e-12, f"{name}: {share!r} of the bound: {each}"
+                assert len(each["chunks"]) == 6, each
+                for chunk in each["chunks"]:
+                    of_chunk = float(off[chunk["corner"][0]].max())
+                    assert chunk["greatest_error"] == of_chunk, f"{name}: numpy finds {of_chunk!r}: {chunk}"
+    print(f"{len(found)} largest errors are those of numpy")
+
+
+def wide(values: np.ndarray) -> np.ndarray:
+    """The values, or the parts of complex ones, as f64. All integers of the test are small."""
+    return (parts(values) if values.dtype.kind == "c" else values).astype("f8")
+
+
 def from_json(expression: str) -> None:
     print(eval(expression, {"value": json.load(sys.stdin)}))
 
@@ -353,6 +400,8 @@ if __name__ == "__main__":
         "sparse-check": sparse_check,
         "damage": damage,
         "partial": partial,
+        "errors": errors,
+        "errors-check": errors_check,
         "json": from_json,
     }
     commands[sys.argv[1]](*sys.argv[2:])

@@ -97,7 +97,7 @@ def check_bfloat16(file: h5py.File) -> None:
 
 def transfer(is_write: bool, dataset: h5py.Dataset, values: np.ndarray, number: int) -> None:
     """A transfer of the library, with a type of ours."""
-    going = library.Transfer(is_write, dataset.id.id, h5z_quire.transfers._hdf5(), number, (0,) * values.ndim, Strided.of_numpy(values), 2)
+    going = library.Transfer(is_write, dataset.id.id, h5z_quire.datasets.hdf5(), number, (0,) * values.ndim, Strided.of_numpy(values), 2)
     try:
         going.step()
         while going.done < going.total:

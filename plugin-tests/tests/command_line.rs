@@ -36,11 +36,16 @@ fn python(sandbox: &Sandbox, arguments: &[&str]) -> Command {
 
 /// What Python's `json` makes of a report's standard output, in the words of an expression over `value`.
 fn from_json(sandbox: &Sandbox, report: &Report, expression: &str) -> String {
-    let mut command = python(sandbox, &["json", expression]);
+    hand_over(sandbox, report, &["json", expression])
+}
+
+/// What `command_line.py` says of a report's standard output.
+fn hand_over(sandbox: &Sandbox, report: &Report, arguments: &[&str]) -> String {
+    let mut command = python(sandbox, arguments);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python could not be run");
     child.stdin.take().expect("a pipe").write_all(report.stdout.as_bytes()).expect("the pipe is open");
     let output = child.wait_with_output().expect("it ends");
-    assert!(output.status.success(), "{expression} of {}", report.stdout);
+    assert!(output.status.success(), "{arguments:?} of {}", report.stdout);
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
@@ -377,6 +382,38 @@ fn a_brick_is_what_repack_estimate_and_args_take() {
         &[words, "50331650,8,8,8,3, which"],
     );
     assert_says(&succeed(&mut quire(&sandbox, &["args", words])), &["abs=1e-3,brick=8x8x8"]);
+}
+
+#[test]
+fn the_largest_error_is_that_of_all_chunks() {
+    let sandbox = Sandbox::new();
+    let _ = succeed(&mut python(&sandbox, &["errors", "in.h5", "copy.h5"]));
+    let check = |arguments: &[&str], copy: &str, datasets: usize| {
+        let report = succeed(&mut quire(&sandbox, arguments));
+        let said = hand_over(&sandbox, &report, &["errors-check", "in.h5", copy]);
+        assert_eq!(said, format!("{datasets} largest errors are those of numpy"));
+    };
+    for jobs in ["1", "3"] {
+        let way = ["--json", "--jobs", jobs];
+        check(&[&["verify", "in.h5", "copy.h5", "--chunks"], &way[..]].concat(), "copy.h5", 24);
+        let repack = [
+            "repack",
+            "in.h5",
+            "packed.h5",
+            "--only",
+            "/**",
+            "--abs",
+            "0.5",
+            "--set",
+            "/integers:abs=30",
+            "--round-integers",
+            "--force",
+        ];
+        check(&[&repack, &way[..]].concat(), "packed.h5", 24);
+        check(&[&["estimate", "in.h5:/floats", "--abs", "0.5"], &way[..]].concat(), "packed.h5", 18);
+        let integers = ["estimate", "in.h5:/integers", "--abs", "30", "--round-integers"];
+        check(&[&integers, &way[..]].concat(), "packed.h5", 6);
+    }
 }
 
 #[test]

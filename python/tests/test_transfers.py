@@ -64,6 +64,55 @@ def test_arrays_come_back_within_the_bound(tmp_path: Path) -> None:
         assert_bound(values, file["t"][()], 0.01)
 
 
+_ENUMERATION = h5py.enum_dtype({"no": 0, "yes": 1}, basetype="i4")
+_SELECTIONS: "list[Any]" = [
+    # A single value.
+    *[(1, 2), (-1, -1), (np.int64(1), np.uint8(2)), (..., 1, 2), (1, ..., 2), (1, 2, ...), (39, 49)],
+    # Arrays, empty ones among them.
+    *[(), ..., 3, -1, np.s_[3:4, 2], np.s_[:, 2], np.s_[5:20], np.s_[5:5], np.s_[9:2, 3], np.s_[0:0, 0:0], np.s_[-99:99, 3:4], np.s_[3, ..., 5:9]],
+    # What is h5py's alone: steps, lists, masks, and errors.
+    *[np.s_[::2], np.s_[3, ::5], np.s_[[1, 5]], np.s_[[7], 2], np.arange(40) % 3 == 0, np.s_[::-1], (40, 0), (1, 2, 3), (1.0, 2), None, (1, None), (True, 1)],
+]
+
+
+def _given(dataset: Any, selection: Any) -> "tuple[Any, ...]":
+    """All that can be told apart: the type of the result, type, shape and bytes of its values; or the type of an error."""
+    try:
+        found = dataset(selection)
+    except Exception as error:
+        return (type(error).__name__,)
+    return type(found), found.dtype, found.dtype.str, h5py.check_enum_dtype(found.dtype), found.shape, found.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["<f4", ">f8", "<f2", "<i2", ">u4", "?", "<c8", ">c16", _ENUMERATION], ids=str)
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_what_is_read_is_what_h5py_gives(dtype: Any, mode: str, tmp_path: Path) -> None:
+    values = field("f8", (40, 50)) > 5 if np.dtype(dtype) in (np.dtype("?"), _ENUMERATION) else field(dtype, (40, 50))
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        file.create_dataset("t", data=values.astype(dtype), dtype=dtype, chunks=(16, 16), **Quire(abs=0.5))
+    # The second time without a chunk cache: h5py leaves it less to do.
+    for cache in ({}, {"rdcc_nbytes": 0}):
+        with h5py.File(tmp_path / "t.h5", mode, **cache) as file:
+            dataset = file["t"]
+            refused = []
+            for selection in _SELECTIONS:
+                expected = _given(dataset.__getitem__, selection)
+                with parallel():
+                    assert _given(dataset.__getitem__, selection) == expected, selection
+                if selection is None:
+                    continue
+                found = _given(lambda given: read(dataset, given), selection)
+                if found == ("Unsuitable",):
+                    refused.append(selection)
+                else:
+                    # Errors may be of other types.
+                    assert found == expected or len(found) == len(expected) == 1, selection
+            assert len(refused) == 9, refused
+            # Where the caller has room for the value, the room is given back.
+            out = np.zeros((), dataset.dtype)
+            assert read(dataset, (1, 2), out) is out and out[()] == dataset[1, 2]
+
+
 @pytest.mark.parametrize("dtype", ["<c8", ">c16", "?"])
 def test_complex_numbers_and_booleans_go_past_the_filter(dtype: str, tmp_path: Path) -> None:
     values = field("f4", (40, 50)) > 5 if dtype == "?" else field(dtype, (40, 50))

@@ -1,12 +1,14 @@
 //! Raw chunks: the stored bytes, not decompressed.
 
+use std::ffi::c_void;
+
 use hdf5::Dataset;
 use hdf5_sys::h5::{herr_t, hsize_t};
 use hdf5_sys::h5d::{H5Dread_chunk1, H5Dwrite_chunk};
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::H5P_DEFAULT;
 
-use super::{Result, check, locked, make_room};
+use super::{Result, check, locked, make_room, message};
 
 // SAFETY: HDF5 has had this function with this signature since 1.10.2; `hdf5-sys` leaves it out.
 unsafe extern "C" {
@@ -17,29 +19,8 @@ unsafe extern "C" {
 ///
 /// # Errors
 /// If HDF5 cannot list the chunks.
-pub(crate) fn corners(dataset: &Dataset, chunk: &[usize]) -> Result<Vec<Vec<u64>>> {
-    let extents = dataset.shape();
-    let counts: Vec<usize> = extents.iter().zip(chunk).map(|(extent, side)| extent.div_ceil(*side)).collect();
-    let there = dataset.num_chunks().ok_or("HDF5 does not say how many chunks it has")?;
-    if counts.iter().try_fold(1usize, |product, &count| product.checked_mul(count)) == Some(there) {
-        return Ok((0..there).map(|number| corner(number, &counts, chunk)).collect());
-    }
-    // HDF5 finds the nth chunk by walking over the n chunks before it. It is therefore asked only if chunks are missing.
-    let corners: Option<Vec<Vec<u64>>> = (0..there).map(|index| dataset.chunk_info(index).map(|info| info.offset)).collect();
-    let mut corners = corners.ok_or("HDF5 does not say where its chunks lie")?;
-    corners.sort();
-    Ok(corners)
-}
-
-fn corner(number: usize, counts: &[usize], chunk: &[usize]) -> Vec<u64> {
-    let mut rest = number;
-    let mut corner: Vec<u64> = Vec::new();
-    for (&count, &side) in counts.iter().zip(chunk).rev() {
-        corner.push((rest % count * side) as u64);
-        rest /= count;
-    }
-    corner.reverse();
-    corner
+pub(crate) fn corners(dataset: &Dataset) -> Result<Vec<Vec<u64>>> {
+    locked(|| h5zquire::chunk_offsets(dataset.id(), H5Dwrite_chunk as *const c_void)).map_err(message)
 }
 
 /// Replaces `bytes` with the stored bytes of a chunk, after all filters. Returns HDF5's filter mask: bit i is 1 if filter i was skipped when the chunk was

@@ -7,6 +7,7 @@ use hdf5_sys::h5i::hid_t;
 use quire_codec::{ByteOrder, Config, Layout, Scalar};
 
 use super::Outcome;
+use super::stored::{self, Extents};
 use super::strided::Dense;
 use super::touched::TouchedChunks;
 use crate::FILTER_ID;
@@ -49,7 +50,7 @@ pub(super) struct Suitable {
     pub(super) config: Config<'static>,
     /// Chunks of the whole dataset, in the file or not.
     pub(super) all_chunks: u64,
-    /// The file, where it can be read beside HDF5.
+    /// The file, where it can be read beside HDF5, and HDF5 lists where the chunks are.
     pub(super) file: Option<File>,
 }
 
@@ -126,30 +127,31 @@ impl Suitable {
                 ));
             }
         }
-        let (extents, chunk) = (library.extents(dataset)?, library.chunk_extents(dcpl)?);
-        let dense = Dense::new(&chunk, layout.scalar.element_size())?;
-        if (dense.bytes() as u64, (layout.scalar, layout.byte_order)) != (layout.chunk_bytes(), found)
-            || chunk.len() != extents.len()
-        {
+        let extents = Extents::of(library, dataset, dcpl)?;
+        let dense = Dense::new(&extents.chunk, layout.scalar.element_size())?;
+        if (dense.bytes() as u64, (layout.scalar, layout.byte_order)) != (layout.chunk_bytes(), found) {
             return Err(Failure::unsuitable(format_args!(
-                "cd_values {words:?} are those of another dataset: this one has chunks of {chunk:?} values of {}",
+                "cd_values {words:?} are those of another dataset: this one has chunks of {:?} values of {}",
+                extents.chunk,
                 Named(found)
             )));
         }
-        let whole = TouchedChunks::new(&extents, &chunk, &[0; super::touched::MOST_AXES][..extents.len()], &extents);
-        let touched = TouchedChunks::new(&extents, &chunk, selection.start, selection.count)?;
+        let touched = TouchedChunks::new(&extents.present, &extents.chunk, selection.start, selection.count)?;
+        let all_chunks = extents.grid().map_or(u64::MAX, |grid| grid.count() as u64);
+        // A file that is open for writing may change between two calls of HDF5: chunks move, and others take their place.
+        let can_read_beside = direction == Direction::Read && !is_writable && stored::has_list(library, dataset, &extents);
+        let file = if can_read_beside { library.plain_file(file_id.id())? } else { None };
         Ok(Self {
             facts: Facts {
                 touched,
                 layout,
                 dense,
-                chunk,
+                chunk: extents.chunk,
                 filling: library.filling(dcpl, type_id.id(), layout.scalar.element_size())?,
             },
             config,
-            all_chunks: whole.map_or(u64::MAX, |touched| touched.count() as u64),
-            // A file that is open for writing may change between two calls of HDF5: chunks move, and others take their place.
-            file: if direction == Direction::Read && !is_writable { library.plain_file(file_id.id())? } else { None },
+            all_chunks,
+            file,
         })
     }
 }

@@ -13,7 +13,7 @@ use super::strided::{Stores, Strided};
 use crate::backend;
 use crate::callbacks::check_layout;
 use crate::fence::{Buffers, Failure, with_kept_buffers};
-use crate::h5api::datasets::Location;
+use crate::h5api::chunks::Location;
 use crate::message::OsError;
 
 /// A read: where chunks come from, and where their values go.

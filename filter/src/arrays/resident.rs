@@ -21,7 +21,7 @@ use crate::backend::resident;
 use crate::callbacks::check_layout;
 use crate::fence::with_kept_buffers;
 use crate::fill_value::MOST_ELEMENT_BYTES;
-use crate::h5api::datasets::Location;
+use crate::h5api::chunks::Location;
 
 /// Bytes of the values of a portion, unless a chunk has more: enough for kernels to be fast, and few enough for HDF5 to begin soon.
 const PORTION_BYTES: u64 = 64 << 20;

@@ -12,7 +12,7 @@ use super::strided::{Dense, Stores, Strided};
 use super::threads_for;
 use super::touched::TouchedChunks;
 use super::writing::Writing;
-use crate::h5api::datasets::Location;
+use crate::h5api::chunks::Location;
 
 const EXTENTS: [u64; 3] = [50, 41, 33];
 const CHUNK: [u64; 3] = [16, 16, 16];

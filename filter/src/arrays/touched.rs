@@ -14,6 +14,8 @@ pub(crate) const MOST_AXES: usize = 32;
 /// A box of a dataset along one axis, in values.
 #[derive(Clone, Copy, Debug)]
 struct Axis {
+    /// Extent of the dataset.
+    extent: u64,
     /// Extent of a chunk.
     chunk: u64,
     start: u64,
@@ -71,7 +73,7 @@ impl TouchedChunks {
                     "the selection takes {count} values from {start} on along axis {axis}: the dataset has {extent} there"
                 )));
             }
-            memory::push(&mut axes, Axis { chunk, start, count })?;
+            memory::push(&mut axes, Axis { extent, chunk, start, count })?;
         }
         let chunks = axes.iter().try_fold(1u64, |product, axis| product.checked_mul(axis.chunks()));
         match chunks.and_then(|chunks| usize::try_from(chunks).ok()) {
@@ -110,14 +112,19 @@ impl TouchedChunks {
         overlap
     }
 
+    /// Whether the dataset can have a chunk with this first value, touched or not.
+    pub(crate) fn is_origin(&self, origin: &[u64]) -> bool {
+        self.axes.iter().zip(origin).all(|(axis, &origin)| origin < axis.extent && origin % axis.chunk == 0)
+    }
+
     /// The number of the chunk with this first value, if the box touches it.
     pub(crate) fn number_of(&self, origin: &[u64]) -> Option<usize> {
+        if !self.is_origin(origin) {
+            return None;
+        }
         let mut number = 0;
         for (axis, &origin) in self.axes.iter().zip(origin) {
             let along = (origin / axis.chunk).checked_sub(axis.first_chunk()).filter(|&along| along < axis.chunks())?;
-            if origin % axis.chunk != 0 {
-                return None;
-            }
             number = number * axis.chunks() + along;
         }
         Some(number as usize)
@@ -163,6 +170,8 @@ mod tests {
         assert_eq!(touched.count(), 2);
         let numbers = [[20, 30], [30, 30], [40, 30], [20, 40], [10, 30], [20, 31]].map(|origin| touched.number_of(&origin));
         assert_eq!(numbers, [Some(0), Some(1), None, None, None, None]);
+        let can_be = [[40, 30], [20, 31], [100, 0], [90, 90]].map(|origin| touched.is_origin(&origin));
+        assert_eq!(can_be, [true, false, false, true]);
     }
 
     #[test]

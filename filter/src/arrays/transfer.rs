@@ -15,15 +15,16 @@ use super::crew::{Crew, Fault, Fetched, Work as _};
 use super::dataset::{Direction, Facts, Selection, Suitable};
 use super::reading::Reading;
 use super::resident::{Portions, ResidentReading, ResidentWriting};
+use super::stored;
 use super::strided::{Stores, Strided};
-use super::touched::{MOST_AXES, TouchedChunks};
+use super::touched::MOST_AXES;
 use super::writing::Writing;
 use super::{Outcome, threads_for};
 use crate::backend::{self, resident};
 use crate::c_api::check_readable;
 use crate::fence::Failure;
 use crate::h5api::Library;
-use crate::h5api::datasets::{ChunkFunctions, Location};
+use crate::h5api::chunks::ChunkFunctions;
 
 /// Listing the chunks of a dataset takes about a sixteenth of the time that HDF5 takes to read them: where fewer are wanted, HDF5 reads those.
 const LISTING_PAYS_FROM: u64 = 16;
@@ -114,9 +115,9 @@ impl Transfer {
                     )
                     .into());
                 }
-                let list = file.filter(|_| library.can_list_chunks() && all_chunks / LISTING_PAYS_FROM <= total as u64);
+                let list = file.filter(|_| all_chunks / LISTING_PAYS_FROM <= total as u64);
                 let source = match list {
-                    Some(file) => Some((file, locations(&library, dataset, &facts.touched)?)),
+                    Some(file) => stored::locations(&library, dataset, &facts.touched)?.map(|locations| (file, locations)),
                     None => None,
                 };
                 if let Some(gpu) = gpu {
@@ -360,17 +361,6 @@ fn check_memory(memory: &Strided, count: &[u64], is_on_gpu: bool) -> Outcome<()>
         .into());
     }
     Ok(())
-}
-
-/// Where the file has the touched chunks, by their numbers.
-fn locations(library: &Library, dataset: hid_t, touched: &TouchedChunks) -> Outcome<Vec<Option<Location>>> {
-    let mut found = memory::collect((0..touched.count()).map(|_| None))?;
-    library.each_chunk(dataset, touched.rank(), |origin, location| {
-        if let Some(number) = touched.number_of(origin) {
-            found[number] = Some(location);
-        }
-    })?;
-    Ok(found)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use super::{Bytes, MOST_EXTENTS, OK, Reason, check_address, deliver, quire_free,
 use crate::arrays::batch;
 use crate::arrays::crew::Fault;
 use crate::arrays::dataset::{Direction, Selection};
+use crate::arrays::stored;
 use crate::arrays::strided::Strided;
 use crate::arrays::transfer::{Broken, Progress, Transfer};
 use crate::backend::{self, resident};
@@ -214,6 +215,25 @@ unsafe fn transfer_at_once(
     let body = || unsafe { begin(dataset, hdf5, values, threads, direction) }?.finish();
     // SAFETY: the caller's promise.
     unsafe { deliver(reason, ended(body)) }
+}
+
+/// Says which chunks a dataset has in its file.
+///
+/// # Safety
+/// `hdf5` is null or an address; `offsets` is null or can be written.
+#[unsafe(no_mangle)]
+#[expect(clippy::host_endian_bytes, reason = "the caller's uint64_t")]
+pub unsafe extern "C" fn quire_h5_chunk_offsets(dataset: hid_t, hdf5: *const c_void, offsets: *mut Bytes) -> c_int {
+    let body = || -> Result<Bytes, Failure> {
+        let found = stored::offsets(&Library::with_function(hdf5)?, dataset)?;
+        let mut bytes = Vec::new();
+        for first in found.iter().flatten() {
+            memory::extend(&mut bytes, &first.to_ne_bytes())?;
+        }
+        Ok(Bytes::copy_of(&bytes)?)
+    };
+    // SAFETY: the caller's promise.
+    unsafe { deliver(offsets, contain(body)) }
 }
 
 /// Begins to write a box of a dataset.

@@ -3,14 +3,13 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs::File;
 use std::os::fd::{FromRawFd as _, OwnedFd};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 
-use hdf5_sys::h5::{HADDR_UNDEF, haddr_t, herr_t, hsize_t};
+use hdf5_sys::h5::{herr_t, hsize_t};
 use hdf5_sys::h5d::{H5D_CHUNKED, H5D_FILL_TIME_NEVER, H5D_FILL_VALUE_USER_DEFINED};
 use hdf5_sys::h5f::H5F_ACC_RDWR;
 use hdf5_sys::h5i::hid_t;
-use quire_codec::{Error, memory};
+use quire_codec::memory;
 
 use super::{Library, MAX_DATASPACE_RANK};
 use crate::fence::Failure;
@@ -18,18 +17,14 @@ use crate::fill_value::MOST_ELEMENT_BYTES;
 use crate::message::{Lossy, OsError};
 
 /// A result that says which call has failed, and why.
-type Outcome<T> = std::result::Result<T, Failure>;
+pub(super) type Outcome<T> = std::result::Result<T, Failure>;
 
 /// `H5P_DEFAULT`
-const DEFAULT: hid_t = 0;
+pub(super) const DEFAULT: hid_t = 0;
 /// `H5E_DEFAULT`
 const CURRENT_STACK: hid_t = 0;
 /// `H5E_WALK_UPWARD`: from the function that failed to the one that was called.
 const INNERMOST_FIRST: c_int = 0;
-
-type WriteChunk = unsafe extern "C" fn(hid_t, hid_t, u32, *const hsize_t, usize, *const c_void) -> herr_t;
-type ReadChunk = unsafe extern "C" fn(hid_t, hid_t, *const hsize_t, *mut u32, *mut c_void) -> herr_t;
-type ChunkBytes = unsafe extern "C" fn(hid_t, *const hsize_t, *mut hsize_t) -> herr_t;
 
 /// An identifier that is closed when this is dropped.
 pub(crate) struct Owned<'a> {
@@ -55,26 +50,10 @@ impl Drop for Owned<'_> {
     }
 }
 
-/// The functions that chunks are written and read with as they are in the file, of a library that stays open while this is used.
-pub(crate) struct ChunkFunctions {
-    write: WriteChunk,
-    read: ReadChunk,
-    bytes: ChunkBytes,
-}
-
-/// Where a chunk is in its file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Location {
-    pub(crate) address: u64,
-    pub(crate) bytes: u64,
-    /// The filter mask.
-    pub(crate) mask: u32,
-}
-
 impl Library {
     /// The failure of a function, with the innermost entry of the calling thread's error stack.
     #[cold]
-    fn failure(&self, function: &CStr) -> Failure {
+    pub(super) fn failure(&self, function: &CStr) -> Failure {
         let name = Lossy(function.to_bytes());
         match self.innermost_error() {
             Some(reason) => Failure::hdf5(format_args!("HDF5 reports an error in {name}: {reason}")),
@@ -82,7 +61,7 @@ impl Library {
         }
     }
 
-    fn innermost_error(&self) -> Option<String> {
+    pub(super) fn innermost_error(&self) -> Option<String> {
         type Walk = unsafe extern "C" fn(
             hid_t,
             c_int,
@@ -121,12 +100,12 @@ impl Library {
         found
     }
 
-    fn succeed(&self, function: &CStr, returned: herr_t) -> Outcome<c_int> {
+    pub(super) fn succeed(&self, function: &CStr, returned: herr_t) -> Outcome<c_int> {
         if returned < 0 { Err(self.failure(function)) } else { Ok(returned) }
     }
 
     /// Calls a function that makes an identifier of another one.
-    fn derive(&self, function: &'static CStr, of: hid_t, close: &'static CStr) -> Outcome<Owned<'_>> {
+    pub(super) fn derive(&self, function: &'static CStr, of: hid_t, close: &'static CStr) -> Outcome<Owned<'_>> {
         type Derive = unsafe extern "C" fn(hid_t) -> hid_t;
         // SAFETY: this is the signature of every function that is named in this file to make an identifier.
         let derive = unsafe { self.function::<Derive>(function)? };
@@ -150,16 +129,28 @@ impl Library {
         self.derive(c"H5Iget_file_id", dataset, c"H5Fclose")
     }
 
+    /// A dataset's dataspace.
+    pub(super) fn space_of(&self, dataset: hid_t) -> Outcome<Owned<'_>> {
+        self.derive(c"H5Dget_space", dataset, c"H5Sclose")
+    }
+
     /// Extents of a dataset, slowest first.
     pub(crate) fn extents(&self, dataset: hid_t) -> Outcome<Vec<u64>> {
+        Ok(self.present_and_greatest_extents(dataset)?.0)
+    }
+
+    /// Extents of a dataset, and the greatest that it may have: `u64::MAX` for any. Slowest first.
+    pub(crate) fn present_and_greatest_extents(&self, dataset: hid_t) -> Outcome<(Vec<u64>, Vec<u64>)> {
         type Get = unsafe extern "C" fn(hid_t, *mut hsize_t, *mut hsize_t) -> c_int;
-        let space = self.derive(c"H5Dget_space", dataset, c"H5Sclose")?;
+        let space = self.space_of(dataset)?;
         // SAFETY: this is its signature in every HDF5.
         let get = unsafe { self.function::<Get>(c"H5Sget_simple_extent_dims")? };
-        let mut extents = [0; MAX_DATASPACE_RANK];
-        // SAFETY: no dataspace has more axes than that; the greatest extents are not asked for.
-        let rank = self.succeed(c"H5Sget_simple_extent_dims", unsafe { get(space.id, extents.as_mut_ptr(), null_mut()) })?;
-        Ok(memory::collect(extents.into_iter().take(rank as usize))?)
+        let (mut extents, mut greatest) = ([0; MAX_DATASPACE_RANK], [0; MAX_DATASPACE_RANK]);
+        // SAFETY: no dataspace has more axes than that.
+        let returned = unsafe { get(space.id, extents.as_mut_ptr(), greatest.as_mut_ptr()) };
+        let rank = self.succeed(c"H5Sget_simple_extent_dims", returned)? as usize;
+        let of_rank = |all: [u64; MAX_DATASPACE_RANK]| memory::collect(all.into_iter().take(rank));
+        Ok((of_rank(extents)?, of_rank(greatest)?))
     }
 
     /// Whether a dataset is stored in chunks.
@@ -296,113 +287,8 @@ impl Library {
         Ok(Some(File::from(unsafe { OwnedFd::from_raw_fd(own) })))
     }
 
-    /// Whether [`Library::each_chunk`] can be called: from 1.14 on.
-    pub(crate) fn can_list_chunks(&self) -> bool {
-        self.address(c"H5Dchunk_iter").is_some()
-    }
-
-    /// Hands the first value and the location of each chunk that a dataset has in its file to `visit`.
-    pub(crate) fn each_chunk<F: FnMut(&[u64], Location)>(&self, dataset: hid_t, rank: usize, visit: F) -> Outcome<()> {
-        type Visit = unsafe extern "C" fn(*const hsize_t, c_uint, haddr_t, hsize_t, *mut c_void) -> c_int;
-        type Iterate = unsafe extern "C" fn(hid_t, hid_t, Visit, *mut c_void) -> herr_t;
-        struct Visitor<F> {
-            rank: usize,
-            visit: F,
-        }
-        unsafe extern "C" fn hand_on<F: FnMut(&[u64], Location)>(
-            origin: *const hsize_t,
-            mask: c_uint,
-            address: haddr_t,
-            bytes: hsize_t,
-            visitor: *mut c_void,
-        ) -> c_int {
-            // SAFETY: our own pointer to a value that nobody else uses meanwhile.
-            let visitor = unsafe { &mut *visitor.cast::<Visitor<F>>() };
-            // SAFETY: HDF5 passes an index an axis of the dataset.
-            let origin = unsafe { std::slice::from_raw_parts(origin, visitor.rank) };
-            let visit = AssertUnwindSafe(|| (visitor.visit)(origin, Location { address, bytes, mask }));
-            if catch_unwind(visit).is_ok() { 0 } else { -1 }
-        }
-        let mut visitor = Visitor { rank, visit };
-        // SAFETY: this is its signature in every release that has it.
-        let iterate = unsafe { self.function::<Iterate>(c"H5Dchunk_iter")? };
-        // SAFETY: `hand_on` has the signature that is expected and gets the value it expects.
-        let returned = unsafe { iterate(dataset, DEFAULT, hand_on::<F>, (&raw mut visitor).cast()) };
-        self.succeed(c"H5Dchunk_iter", returned).map(|_| ())
-    }
-
-    /// The functions for chunks as they are in the file.
-    pub(crate) fn chunk_functions(&self) -> Outcome<ChunkFunctions> {
-        // 2.0 gave the name to a macro: this is the function of the old signature.
-        let read = if self.address(c"H5Dread_chunk1").is_some() { c"H5Dread_chunk1" } else { c"H5Dread_chunk" };
-        // SAFETY: these are their signatures in every HDF5 since 1.10.3.
-        unsafe {
-            Ok(ChunkFunctions {
-                write: self.function(c"H5Dwrite_chunk")?,
-                read: self.function(read)?,
-                bytes: self.function(c"H5Dget_chunk_storage_size")?,
-            })
-        }
-    }
-
-    /// Reads a chunk as it is in the file, after HDF5 has written what its cache has of it; the filter mask. Nothing for a chunk that the file does not have.
-    pub(crate) fn read_chunk(
-        &self,
-        functions: &ChunkFunctions,
-        dataset: hid_t,
-        origin: &[u64; MAX_DATASPACE_RANK],
-        chunk: &mut Vec<u8>,
-    ) -> Outcome<u32> {
-        chunk.clear();
-        let mut mask = 0;
-        let length = self.stored_bytes(functions, dataset, origin)?;
-        if length == 0 {
-            return Ok(mask);
-        }
-        let length = usize::try_from(length).map_err(|_| Error::OutOfMemory { bytes: length })?;
-        memory::resize(chunk, length)?;
-        // SAFETY: no dataset has more axes than there are indices, and there is room for the chunk, whose length HDF5 has just given.
-        let returned = unsafe { (functions.read)(dataset, DEFAULT, origin.as_ptr(), &mut mask, chunk.as_mut_ptr().cast()) };
-        self.succeed(c"H5Dread_chunk", returned)?;
-        Ok(mask)
-    }
-
-    /// Bytes that a chunk has in the file, 0 if it is not there.
-    ///
-    /// HDF5 makes an error of a chunk that is not there, once the dataset has any. The error is not for the user, for whom HDF5 would print it.
-    fn stored_bytes(&self, functions: &ChunkFunctions, dataset: hid_t, origin: &[u64; MAX_DATASPACE_RANK]) -> Outcome<u64> {
-        let mut length = 0;
-        let outcome = self.without_printing(|| {
-            // SAFETY: no dataset has more axes than there are indices; HDF5 writes one number.
-            let returned = unsafe { (functions.bytes)(dataset, origin.as_ptr(), &mut length) };
-            if returned >= 0 {
-                return Ok(());
-            }
-            let failure = self.failure(c"H5Dget_chunk_storage_size");
-            if self.says_missing() || self.is_missing(dataset, origin) { Ok(()) } else { Err(failure) }
-        })?;
-        outcome.map(|()| length)
-    }
-
-    /// Whether the error that has just come up is that of a chunk which is not there. Releases with other texts are asked by [`Library::is_missing`].
-    fn says_missing(&self) -> bool {
-        let texts = ["chunk storage is not allocated", "chunk address isn't defined"];
-        self.innermost_error().is_some_and(|text| texts.contains(&text.as_str()))
-    }
-
-    /// Whether a chunk is not there, as a function says that looks at all chunks of the dataset.
-    fn is_missing(&self, dataset: hid_t, origin: &[u64; MAX_DATASPACE_RANK]) -> bool {
-        type Find = unsafe extern "C" fn(hid_t, *const hsize_t, *mut c_uint, *mut haddr_t, *mut hsize_t) -> herr_t;
-        // SAFETY: this is its signature in every HDF5 since 1.10.5.
-        let Ok(find) = (unsafe { self.function::<Find>(c"H5Dget_chunk_info_by_coord") }) else { return false };
-        let (mut mask, mut address, mut bytes) = (0, 0, 0);
-        // SAFETY: no dataset has more axes than there are indices; HDF5 writes a number each.
-        let returned = unsafe { find(dataset, origin.as_ptr(), &mut mask, &mut address, &mut bytes) };
-        returned >= 0 && address == HADDR_UNDEF
-    }
-
     /// Makes calls whose errors HDF5 does not print, though the program may want that.
-    fn without_printing<R>(&self, body: impl FnOnce() -> R) -> Outcome<R> {
+    pub(super) fn without_printing<R>(&self, body: impl FnOnce() -> R) -> Outcome<R> {
         type Get = unsafe extern "C" fn(hid_t, *mut *mut c_void, *mut *mut c_void) -> herr_t;
         type Set = unsafe extern "C" fn(hid_t, *mut c_void, *mut c_void) -> herr_t;
         // SAFETY: these are their signatures in every HDF5 since 1.8, but for the function's pointer, which is handed back as it was given.
@@ -416,18 +302,5 @@ impl Library {
         // SAFETY: as they were.
         self.succeed(c"H5Eset_auto2", unsafe { set(CURRENT_STACK, function, data) })?;
         Ok(result)
-    }
-
-    /// Puts a stream into the file. What HDF5's cache has of the chunk is dropped.
-    pub(crate) fn write_chunk(
-        &self,
-        functions: &ChunkFunctions,
-        dataset: hid_t,
-        origin: &[u64; MAX_DATASPACE_RANK],
-        stream: &[u8],
-    ) -> Outcome<()> {
-        // SAFETY: no dataset has more axes than there are indices; HDF5 reads the stream.
-        let returned = unsafe { (functions.write)(dataset, DEFAULT, 0, origin.as_ptr(), stream.len(), stream.as_ptr().cast()) };
-        self.succeed(c"H5Dwrite_chunk", returned).map(|_| ())
     }
 }

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import functools
 import os
 import sys
 from typing import Any, Iterator, Sequence
 
+from . import library
 from .messages import short
 
 #: Ends the name of a file in texts such as `run.h5:/t`.
@@ -23,6 +26,29 @@ def filters(dataset: Any) -> dict[int, tuple[int, ...]]:
     properties = dataset.id.get_create_plist()
     listed = (properties.get_filter(index) for index in range(properties.get_nfilters()))
     return {number: tuple(map(int, words)) for number, _, words, _ in listed}
+
+
+def chunk_offsets(dataset: Any) -> list[tuple[int, ...]]:
+    """Indices of the first value of each chunk that a dataset of h5py has in its file, the last axis fastest.
+
+    h5py's `get_chunk_info`, `get_chunk_info_by_coord` and `chunk_iter` give chunks the offsets of others where one axis is unlimited and is not the first one.
+    """
+    from h5py._objects import phil
+
+    with phil:
+        return library.chunk_offsets(dataset.id.id, hdf5(), dataset.ndim)
+
+
+@functools.cache
+def hdf5() -> int:
+    """The address of a function of h5py's HDF5, by which the library knows whose identifiers it is given."""
+    from h5py import defs
+
+    # A look-up also searches what the module depends on; in Debian's h5py this one alone depends on HDF5.
+    function = ctypes.CDLL(defs.__file__).H5Dwrite
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    assert address is not None
+    return address
 
 
 @contextlib.contextmanager

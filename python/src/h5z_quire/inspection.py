@@ -105,7 +105,7 @@ def describe(stream: BytesLike) -> Description:
 
 
 def inspect(dataset: Any) -> list[Chunk]:
-    """A row for each chunk that a dataset has in its file, in the file's order. Chunks that were never written have none.
+    """A row for each chunk that a dataset has in its file, the last axis fastest. Chunks that were never written have none.
 
     dataset  one of h5py, or what was read from a file with h5py installed: a variable of h5netcdf or netCDF4, an array of xarray; or a text such as
              `run.h5:/t`. netCDF4 and xarray do not tell their files to flush: close or sync one that was written
@@ -125,25 +125,24 @@ def _inspect(dataset: Any) -> list[Chunk]:
     whole = dataset.dtype.itemsize
     for extent in dataset.chunks:
         whole *= extent
-    return [_chunk(dataset, index, whole, len(filters)) for index in range(dataset.id.get_num_chunks())]
+    return [_chunk(dataset, offset, whole, len(filters)) for offset in datasets.chunk_offsets(dataset)]
 
 
-def _chunk(dataset: Any, index: int, whole: int, filters: int) -> Chunk:
+def _chunk(dataset: Any, offset: tuple[int, ...], whole: int, filters: int) -> Chunk:
     """A chunk, of `whole` bytes before it was compressed. Bit n of its mask says that it was stored without the nth filter."""
-    info = dataset.id.get_chunk_info(index)
-    mask, stored = dataset.id.read_direct_chunk(info.chunk_offset)
-    ratio = whole / info.size
+    mask, stored = dataset.id.read_direct_chunk(offset)
+    ratio = whole / len(stored)
     if mask & 1:
-        return Chunk(info.chunk_offset, "unfiltered", None, None, ratio, 0, None, info.size)
+        return Chunk(offset, "unfiltered", None, None, ratio, 0, None, len(stored))
     has_checksum = filters == 2 and not mask & 2
     try:
         found = describe(stored[:-_CHECKSUM_BYTES] if has_checksum else stored)
     except ValueError as error:
-        raise ValueError(f"{dataset.name!r}, chunk at {info.chunk_offset}: {error}") from None
+        raise ValueError(f"{dataset.name!r}, chunk at {offset}: {error}") from None
     predictor: str | None = None
     codebook: int | str | None = None
     if found.planes:
         codes = found.planes[0]
         predictor = " ".join((codes.prediction, ",".join(map(str, codes.axes)))).strip()
         codebook = "bit planes" if codes.codebook is None else codes.codebook
-    return Chunk(info.chunk_offset, found.coding, predictor, codebook, ratio, found.exceptions, found.half_step, info.size)
+    return Chunk(offset, found.coding, predictor, codebook, ratio, found.exceptions, found.half_step, len(stored))

@@ -94,6 +94,7 @@ def _load() -> ctypes.CDLL:
     library.quire_device_decompress.argtypes = [many, ctypes.POINTER(length), chunks, delivered]
     library.quire_describe.argtypes = [address, length, delivered]
     library.quire_info.argtypes = [delivered]
+    library.quire_h5_chunk_offsets.argtypes = [ctypes.c_int64, address, delivered]
     transfer = ctypes.c_void_p
     for begin in (library.quire_h5_begin_write, library.quire_h5_begin_read):
         begin.argtypes = [ctypes.c_int64, address, ctypes.POINTER(_Box), number, ctypes.POINTER(transfer), delivered]
@@ -278,6 +279,12 @@ def describe(stream: Buffer) -> bytes:
 def info() -> bytes:
     """What the library says of itself, as JSON."""
     return _call(_LIBRARY.quire_info)
+
+
+def chunk_offsets(dataset: int, hdf5: int, rank: int) -> list[tuple[int, ...]]:
+    """Indices of the first value of each chunk that a dataset has in its file. Calls HDF5. `hdf5` is the address of a function."""
+    indices = np.frombuffer(_call(_LIBRARY.quire_h5_chunk_offsets, dataset, hdf5), np.uint64)
+    return [tuple(first) for first in indices.reshape(-1, rank).tolist()]
 
 
 class Transfer:

@@ -5,16 +5,13 @@ The calling thread alone calls HDF5, and holds h5py's lock while it does; other 
 
 from __future__ import annotations
 
-import ctypes
-import functools
 from typing import Any, Callable, Optional, TypeVar, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from . import device_arrays, library
 from .boxes import Box, box_of
-from .datasets import is_dataset
+from .datasets import hdf5, is_dataset
 from .device_arrays import Device
 from .element_types import type_number_in_file
 from .messages import short
@@ -56,8 +53,8 @@ def write(dataset: Any, array: Any, selection: Any = None, *, threads: int = 0, 
 
 @overload
 def read(
-    dataset: Any, selection: Any = None, out: None = None, *, device: None = None, threads: int = 0, progress: Optional[Progress] = None
-) -> npt.NDArray[Any]: ...
+    dataset: Any, selection: Any = None, out: None = None, *, device: Optional[Device] = None, threads: int = 0, progress: Optional[Progress] = None
+) -> Any: ...
 
 
 @overload
@@ -68,14 +65,11 @@ def read(dataset: Any, selection: Any = None, *, out: _Out, threads: int = 0, pr
 def read(dataset: Any, selection: Any, out: _Out, *, threads: int = 0, progress: Optional[Progress] = None) -> _Out: ...
 
 
-@overload
-def read(dataset: Any, selection: Any = None, *, device: Device, threads: int = 0, progress: Optional[Progress] = None) -> Any: ...
-
-
 def read(
     dataset: Any, selection: Any = None, out: Any = None, *, device: Optional[Device] = None, threads: int = 0, progress: Optional[Progress] = None
 ) -> Any:
-    """Reads an array from a dataset of h5py on all cores; what `dataset[selection]` would give.
+    """Reads an array from a dataset of h5py on all cores; what `dataset[selection]` would give. So a single value, which integers along all axes select, is a
+    scalar of numpy, in the machine's byte order.
 
     selection  as for `write`
     out        an array of the selection's shape and the dataset's type, in any strides, that is filled and returned; of numpy, or in a GPU's memory as for
@@ -89,6 +83,7 @@ def read(
     Raises as `write`. After an error the values of `out` are unspecified.
     """
     box = box_of(selection, _shape_of(dataset))
+    is_scalar = out is None and device is None and box.shape == ()
     if out is not None and device is not None:
         raise ValueError("out and device are both given: an array in out is where it is")
     if device is not None:
@@ -103,7 +98,7 @@ def read(
         kind = "" if values.is_writable else ", and cannot be written"
         raise ValueError(f"out has the shape {values.shape}{kind}; the selection has {box.shape}: give an array of that shape that can be written")
     _transfer(False, dataset, box, values, threads, progress)
-    return out
+    return out[()] if is_scalar else out
 
 
 def _shape_of(dataset: Any) -> tuple[int, ...]:
@@ -122,7 +117,7 @@ def _transfer(is_write: bool, dataset: Any, box: Box, values: Strided, threads: 
 
     number = type_number_in_file(values.dtype)
     with phil:
-        transfer = library.Transfer(is_write, dataset.id.id, _hdf5(), number, box.start, box.with_all_axes(values), threads)
+        transfer = library.Transfer(is_write, dataset.id.id, hdf5(), number, box.start, box.with_all_axes(values), threads)
     try:
         while True:
             with phil:
@@ -139,15 +134,3 @@ def _transfer(is_write: bool, dataset: Any, box: Box, values: Strided, threads: 
         raise
     finally:
         transfer.end()
-
-
-@functools.cache
-def _hdf5() -> int:
-    """The address of a function of h5py's HDF5, by which the library knows whose identifiers it is given."""
-    from h5py import defs
-
-    # A look-up also searches what the module depends on; in Debian's h5py this one alone depends on HDF5.
-    function = ctypes.CDLL(defs.__file__).H5Dwrite
-    address = ctypes.cast(function, ctypes.c_void_p).value
-    assert address is not None
-    return address
