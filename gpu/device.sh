@@ -40,8 +40,7 @@ case "$what" in
   test)
     QUIRE_REQUIRE_CUDA=1 "$folder/parity" --nocapture "$@"
     QUIRE_REQUIRE_CUDA=1 "$folder/resident" --nocapture "$@"
-    # Some hundred processes open the GPU.
-    QUIRE_REQUIRE_CUDA=1 timeout 90 "$folder/filter_tests" --nocapture on_the_gpu
+    QUIRE_REQUIRE_CUDA=1 "$folder/filter_tests" --nocapture on_the_gpu
     ;;
   sanitize)
     echo "== memcheck of chunks in the GPU's memory"

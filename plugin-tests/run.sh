@@ -11,6 +11,9 @@
 # Large matrices are sampled, by a seed that differs from day to day: QUIRE_SEED=NUMBER takes the sample of another run again, QUIRE_FULL_MATRIX=1
 # all cases, as before a release.
 set -euo pipefail
+# Whatever the caller's input is: a terminal, nothing, or closed. Tests restore the signals that the caller ignores, as a shell does for `run.sh &`; the run
+# itself leaves them ignored, as for `nohup run.sh`.
+exec </dev/null
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=../h5-samples/setup.sh

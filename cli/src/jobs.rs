@@ -9,6 +9,7 @@ use std::thread::{Builder, available_parallelism, scope};
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
+use quire_codec::THREAD_STACK;
 
 use crate::library::message;
 
@@ -68,7 +69,7 @@ pub(crate) fn pipeline<I: Send, O: Send, S: Default>(
                 }
             };
             // Where the system has no more threads, those that there are do the work.
-            threads += usize::from(Builder::new().spawn_scoped(scope, take_items).is_ok());
+            threads += usize::from(Builder::new().stack_size(THREAD_STACK).spawn_scoped(scope, take_items).is_ok());
         }
         if threads == 0 {
             let mut state = S::default();

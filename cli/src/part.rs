@@ -213,8 +213,11 @@ mod tests {
         make("out.empty0.part", &[]);
         make("out.toolong.part", &["quire.lock", "out"]);
         make("other.left00.part", &["quire.lock", "other"]);
-        let old = SystemTime::now() - 2 * NEW;
-        File::open(folder.path().join("out.empty0.part")).and_then(|opened| opened.set_modified(old)).expect("older");
+        let made =
+            |name: &str, time| File::open(folder.path().join(name)).and_then(|opened| opened.set_modified(time)).expect("set");
+        made("out.empty0.part", SystemTime::now() - 2 * NEW);
+        // However long this test takes.
+        made("out.just00.part", SystemTime::now() + 100 * NEW);
         clean(&path);
         let own = in_use.folder.path().file_name().expect("a name").to_str().expect("a name").to_owned();
         let mut left = ["other.left00.part", &own, "out.just00.part", "out.mine00.part", "out.nolock.part", "out.toolong.part"]

@@ -105,6 +105,10 @@ pub mod stages {
 /// the thread itself takes. `codec/tests/stack.rs` and `filter/src/stack.rs` run on a stack of this size, or of `QUIRE_STACK` bytes.
 pub const LEAST_STACK: usize = 64 << 10;
 
+/// Stack, in bytes, of every thread that the library or the command line starts. Each thread asks for this stack: std would take the number of `RUST_MIN_STACK`
+/// instead, and a stack that is too small ends the process. It is more than [`LEAST_STACK`], as such threads also call a GPU's driver.
+pub const THREAD_STACK: usize = 2 << 20;
+
 /// Length, in bytes, of the longest stream of a chunk with this layout. A chunk that does not shrink is stored as it is, behind a header.
 #[must_use]
 pub fn max_stream_len(layout: &Layout) -> u64 {

@@ -40,7 +40,6 @@ use self::rank::LocalRank;
 pub(crate) use self::settings::MOST_THREADS;
 use self::settings::{Backend, Choice, Settings};
 use self::turn::Turn;
-use crate::ALLOCATOR;
 use crate::dictionary;
 use crate::environment;
 use crate::message::Message;
@@ -317,11 +316,8 @@ impl Settings {
         }
     }
 
-    /// The GPU, which is opened unless it is open. It is not opened where memory is short: libraries that allocate on the way there would end the process.
+    /// The GPU, which is opened unless it is open.
     fn open(&self) -> std::result::Result<&'static Device, Obstacle> {
-        if ALLOCATOR.is_low() {
-            return Err(Obstacle::LowMemory);
-        }
         let opened = quire_gpu::device(self.device.ordinal());
         // Whatever came of it: the next chunk need not wait for more work to hear it.
         opening::is_over_now();
@@ -364,7 +360,9 @@ impl Settings {
             }
             Err(obstacle) if self.backend == Backend::Cuda => Err(obstacle.into_error()),
             // These come and go, and threads meet them at different times.
-            Err(obstacle @ (Obstacle::Busy | Obstacle::Opening | Obstacle::OthersOpen | Obstacle::Full)) => {
+            Err(
+                obstacle @ (Obstacle::Busy | Obstacle::Opening | Obstacle::OthersOpen | Obstacle::Full | Obstacle::LowMemory),
+            ) => {
                 if self.log {
                     let also = if matches!(obstacle, Obstacle::Busy) { " as well" } else { "" };
                     say_once(format_args!("{} on the CPU{also}: {obstacle}", direction.name()));
@@ -430,7 +428,7 @@ enum Obstacle {
     Small,
     /// The host has no room for a stream of this length in bytes.
     NoMemory(usize),
-    /// The host has no memory but the reserve, which is for calls under way.
+    /// The host has no memory for a thread that opens the GPU.
     LowMemory,
     /// The process has had too little work to open a GPU for it.
     LittleWork,
@@ -475,7 +473,7 @@ impl fmt::Display for Obstacle {
             Self::Unwanted => formatter.write_str("QUIRE_BACKEND=cpu"),
             Self::Small => write!(formatter, "chunks below {GPU_FROM_BYTES} bytes are no gain for the GPU"),
             Self::NoMemory(bytes) => write!(formatter, "the host has no memory for a stream of {bytes} bytes"),
-            Self::LowMemory => formatter.write_str("the host is out of memory, so that the GPU takes no new chunk"),
+            Self::LowMemory => formatter.write_str("the host has too little memory left to open a GPU"),
             Self::LittleWork => write!(
                 formatter,
                 "a GPU is opened after {} ms of the CPU's work on chunks for it; in ranks of a job, while all cores are busy, after {} s",

@@ -38,8 +38,6 @@ mod float_environment;
 mod h5api;
 /// Texts of errors.
 mod message;
-/// The allocator, with a reserve for what must not be refused.
-mod reserve;
 
 #[cfg(test)]
 mod as_hdf5;
@@ -53,13 +51,6 @@ use std::ffi::c_void;
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5pl::{H5PL_TYPE_FILTER, H5PL_type_t};
 use hdf5_sys::h5z::{H5Z_CLASS_T_VERS, H5Z_class2_t, H5Z_filter_t};
-
-#[cfg(test)]
-use low_memory::ALLOCATOR;
-
-#[cfg(not(test))]
-#[global_allocator]
-static ALLOCATOR: reserve::Reserve<std::alloc::System> = reserve::Reserve::new(std::alloc::System);
 
 /// Reads the filter's environment variables as the first chunk would, the dictionary among them.
 ///

@@ -3,22 +3,19 @@
 //!
 //! `Refusing` replaces Rust's allocator alone. Calls of malloc itself are checked where they are made, and `plugin-tests/py/address_space.py` lets it fail.
 //!
-//! Calls on the GPU are in [`on_the_gpu`], those on several threads in [`whole_arrays`]. They have the reserve behind `Refusing`; the others do without, so that no
-//! refusal of theirs is hidden.
+//! Calls on the GPU are in [`on_the_gpu`], those on several threads in [`whole_arrays`]. There, allocations for few bytes are never refused: for lack of them, std
+//! and others end the process.
 
 pub(crate) mod hdf5;
 pub(crate) mod on_the_gpu;
-#[path = "../../codec/tests/common/processes.rs"]
 pub(crate) mod processes;
 #[path = "../../codec/tests/common/refusing.rs"]
 pub(crate) mod refusing;
 mod whole_arrays;
 
-use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::{CStr, CString, c_int, c_uint};
 use std::fmt::Debug;
 use std::ptr::null;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use hdf5_sys::h5z::H5Z_FLAG_REVERSE;
 use quire_codec::Error;
@@ -31,54 +28,9 @@ use crate::c_api::{Bytes, NO_MEMORY, OK, quire_compress, quire_decompress, quire
 use crate::cd_values::CdValues;
 use crate::dictionary::read as read_dictionary;
 use crate::element_type::{ElementType, Fields, IntegerFields};
-use crate::reserve::Reserve;
 
 #[global_allocator]
-pub(crate) static ALLOCATOR: Switched = Switched { reserve: Reserve::new(Refusing), is_on: AtomicBool::new(false) };
-
-/// `Refusing`, and the reserve behind it in processes that have switched it on.
-pub(crate) struct Switched {
-    reserve: Reserve<Refusing>,
-    is_on: AtomicBool,
-}
-
-impl Switched {
-    /// Switches the reserve on, for ever.
-    fn switch_on(&self) {
-        self.is_on.store(true, Ordering::SeqCst);
-    }
-
-    fn is_on(&self) -> bool {
-        self.is_on.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn is_low(&self) -> bool {
-        self.is_on() && self.reserve.is_low()
-    }
-}
-
-// SAFETY: what `Refusing` gives without the reserve is what the reserve takes from it; while it is off, no address is one of its slots.
-unsafe impl GlobalAlloc for Switched {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
-        unsafe { if self.is_on() { self.reserve.alloc(layout) } else { Refusing.alloc(layout) } }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
-        unsafe { if self.is_on() { self.reserve.alloc_zeroed(layout) } else { Refusing.alloc_zeroed(layout) } }
-    }
-
-    unsafe fn realloc(&self, address: *mut u8, layout: Layout, len: usize) -> *mut u8 {
-        // SAFETY: the caller's promise.
-        unsafe { if self.is_on() { self.reserve.realloc(address, layout, len) } else { Refusing.realloc(address, layout, len) } }
-    }
-
-    unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { self.reserve.dealloc(address, layout) }
-    }
-}
+static ALLOCATOR: Refusing = Refusing;
 
 /// 40 x 50 values of binary32.
 const WORDS: [c_uint; 6] = [1, 3539053052, 1062232653, 0x5101_0002, 40, 50];

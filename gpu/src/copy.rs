@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use once_cell::sync::OnceCell;
-use quire_codec::Scalar;
 use quire_codec::stages::pairs;
+use quire_codec::{Scalar, THREAD_STACK};
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 
 use crate::cores::{cores_are_taken, idle_cores};
@@ -45,8 +45,8 @@ fn helpers() -> Option<Helpers> {
         if threads == 0 {
             return Ok(None);
         }
-        let pool = ThreadPoolBuilder::new().num_threads(threads).thread_name(|index| format!("quire-copy-{index}"));
-        pool.build().map(Some)
+        let pool = ThreadPoolBuilder::new().num_threads(threads).stack_size(THREAD_STACK);
+        pool.thread_name(|index| format!("quire-copy-{index}")).build().map(Some)
     });
     let pool = found.ok()?.as_ref()?;
     let count = pool.current_num_threads().min(idle_cores());

@@ -13,24 +13,9 @@
 //!
 //! # Memory of the host
 //!
-//! Our own allocations fail with [`Error::NoHostMemory`], and the CPU does the work. Other crates allocate in ways that cannot fail: if malloc returns null, the
-//! process ends. They are
-//!
-//! - cudarc: `Arc`s of the context, the module and each kernel, and C strings of their names, once a process; `Arc`s of the stream once a session.
-//!   A chunk of a layout seen before takes none of them.
-//! - libloading: names of libraries and functions, while the driver is looked for.
-//! - rayon-core: a pool, its threads and their names, once a process; a box for each job that is handed to a helper, up to six a chunk (`copy`).
-//! - std: what a new thread needs, and a panic, which is how cudarc says that the driver lacks a function.
-//!
-//! The plugin has a reserve for them (`filter/src/reserve.rs`): where malloc refuses up to 8 KiB, a slot serves them, and no chunk goes to the GPU until malloc
-//! gives memory again. So the slots need to last for the calls under way. A first call with a GPU to open, and the next of both directions, have lived on them
-//! alone (`filter/src/low_memory/on_the_gpu.rs`, which also refuses each allocation in turn). They do not help
-//!
-//! - where more calls are under way than slots are left for;
-//! - against what does not ask Rust's allocator: glibc ends the process where it has no memory for the thread-local data of a new thread, and NVIDIA's driver
-//!   reports `CUDA_ERROR_OUT_OF_MEMORY` as far as it checks;
-//! - for a panic under `RUST_BACKTRACE=1`, whose report reads the library's symbols into memory;
-//! - programs that link this crate without the plugin's allocator.
+//! Our own allocations fail with [`Error::NoHostMemory`], and the CPU does the work. Other crates allocate in ways that cannot fail: where malloc gives them
+//! nothing, the process ends. Such crates are cudarc, libloading and rayon-core. std does so for a new thread, and glibc for the thread's local data. NVIDIA's
+//! driver reports `CUDA_ERROR_OUT_OF_MEMORY` as far as it checks.
 //!
 //! Which kernels do which stage is listed at the head of `codec/src/lib.rs`.
 
@@ -49,8 +34,6 @@ mod job;
 mod launch;
 mod limits;
 mod loaded;
-#[cfg(test)]
-mod low_memory;
 mod memory;
 mod parameters;
 mod plan;

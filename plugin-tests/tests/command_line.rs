@@ -12,8 +12,6 @@ use std::io::Write as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use plugin_tests::{FILTER_ID, Python, Report, Sandbox, assert_says, command_line, end_with, succeed};
 
@@ -479,51 +477,6 @@ fn repack_refuses_what_would_harm_a_file() {
     assert!(fs::metadata(sandbox.path("pipe")).expect("pipe").file_type().is_fifo(), "the pipe was replaced");
     assert_eq!(fs::read(sandbox.path("there.h5")).expect("there.h5"), b"mine");
     assert!(before == fs::read(sandbox.path("in.h5")).expect("in.h5"), "the input was changed");
-}
-
-#[test]
-fn a_repack_that_is_killed_or_has_no_room_leaves_nothing_under_the_name() {
-    let sandbox = Sandbox::new();
-    let _ = succeed(&mut python(&sandbox, &["large", "in.h5"]));
-    let arguments = ["repack", "in.h5", "out.h5", "--rel", "1e-4"];
-    // Not by way of `timeout`, so that the signal meets the program itself.
-    let start = || {
-        let mut command = Command::new(command_line());
-        command
-            .args(arguments)
-            .env("HDF5_PLUGIN_PATH", sandbox.plugin_folder())
-            .env("QUIRE_BACKEND", "cpu")
-            .current_dir(sandbox.path("."));
-        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("quire could not be run")
-    };
-    for wait in [0, 30, 100, 300] {
-        let mut child = start();
-        let begun = Instant::now();
-        while files(&sandbox, "out.h5.").is_empty() {
-            assert!(
-                begun.elapsed() < Duration::from_secs(60) && child.try_wait().expect("a state").is_none(),
-                "no file was begun"
-            );
-            sleep(Duration::from_millis(1));
-        }
-        sleep(Duration::from_millis(wait));
-        child.kill().expect("it could not be killed");
-        assert!(!child.wait().expect("it ends").success(), "it was done before it was killed");
-        assert!(!sandbox.path("out.h5").exists());
-        for left in files(&sandbox, "out.h5.") {
-            // The process that works goes a moment after the one that waits for it.
-            while fs::remove_dir_all(sandbox.path(&left)).is_err() {
-                assert!(begun.elapsed() < Duration::from_secs(60), "{left} could not be removed");
-            }
-        }
-    }
-    // A file that can grow no further is an error that is said, and nothing is left.
-    let limited = format!("trap '' XFSZ; ulimit -f 2000; exec {} {}", command_line().display(), arguments.join(" "));
-    let mut command = sandbox.command("bash");
-    assert_says(&end_with(1, command.args(["-c", &limited]).env("QUIRE_BACKEND", "cpu")), &["error: "]);
-    assert_eq!(files(&sandbox, "out.h5"), [""; 0]);
-    assert_says(&succeed(&mut quire(&sandbox, &arguments)), &["verified: out.h5"]);
-    assert_eq!(files(&sandbox, "out.h5"), ["out.h5"]);
 }
 
 /// Runs `quire doctor` where one thing is wrong, which it says in one line.

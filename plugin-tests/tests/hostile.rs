@@ -1,24 +1,14 @@
 //! Files that somebody has changed on purpose, read by every HDF5. `QUIRE_ATTACK_MINUTES` makes the attack longer.
 
-use std::path::PathBuf;
 use std::time::Instant;
 
-use plugin_tests::{Python, Sandbox, attack_time, crate_folder, succeed};
-
-/// Builds the library that says where a process crashed.
-fn crash_stack(sandbox: &Sandbox) -> PathBuf {
-    let library = sandbox.path("libcrash_stack.so");
-    let mut command = sandbox.command("gcc");
-    command.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", "-o"]);
-    let _ = succeed(command.arg(&library).arg(crate_folder().join("c/crash_stack.c")));
-    library
-}
+use plugin_tests::{Python, Sandbox, attack_time, shared_library, succeed};
 
 #[test]
 fn changed_messages_and_chunk_indices_are_read_right_or_refused() {
     let start = Instant::now();
     let sandbox = Sandbox::new();
-    let library = crash_stack(&sandbox);
+    let library = shared_library(&sandbox, "crash_stack");
     // Round 0 makes every listed change, each with one of the Pythons; each further round flips other bits. All are drawn from fixed seeds.
     for round in 0_usize.. {
         for (share, python) in Python::ALL.into_iter().enumerate() {

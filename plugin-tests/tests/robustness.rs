@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use plugin_tests::{Python, Sandbox, assert_says, crashes, crate_folder, plugin_library, succeed};
+use plugin_tests::{LIBRARY_NAME, Python, Sandbox, assert_says, command_line, crashes, crate_folder, plugin_library, succeed};
 
 #[test]
 fn the_library_links_no_hdf5_and_no_cuda_and_stays_loaded() {
@@ -142,5 +142,41 @@ fn an_address_space_that_is_used_up_is_an_error() {
         let sandbox = Sandbox::new();
         let report = succeed(sandbox.python(python, "address_space.py").arg(sandbox.path("")));
         println!("{}", report.stdout.trim());
+    }
+}
+
+/// The standard library takes the stack of a thread from the environment, unless the thread asks for one. Too little ends the process with SIGSEGV.
+#[test]
+fn threads_have_a_stack_whatever_the_environment_says() {
+    let sandbox = Sandbox::new();
+    let packages = sandbox.install_package();
+    let run = |command: &mut Command| succeed(command.env("RUST_MIN_STACK", "20000"));
+    let _ = run(sandbox.python(Python::Hdf5_2_0, "round_trip.py").arg("write").arg(sandbox.path("filter.h5")));
+    let mut whole_arrays = sandbox.python(Python::Hdf5_2_0, "whole_arrays.py");
+    let _ = run(whole_arrays.arg("same").arg(sandbox.path("")).env("PYTHONPATH", packages));
+    let _ = run(sandbox.python(Python::Hdf5_2_0, "repack_jobs.py").args(["make", "in.h5"]));
+    for arguments in [
+        &["repack", "in.h5", "out.h5", "--abs", "1e-3"][..],
+        &["verify", "in.h5", "out.h5"],
+        &["inspect", "out.h5"],
+        &["estimate", "in.h5", "--abs", "1e-3"],
+        &["train", "in.h5", "--options", "abs=1e-3", "--output", "out.books"],
+    ] {
+        let _ = run(sandbox.command(command_line()).args(arguments).envs([("QUIRE_THREADS", "4"), ("QUIRE_BACKEND", "cpu")]));
+    }
+}
+
+/// The same with threads that open a GPU, copy to it, and take arrays in its memory. The driver is gpu/emulator's.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn threads_for_a_gpu_have_a_stack_whatever_the_environment_says() {
+    let sandbox = Sandbox::new();
+    let library = sandbox.plugin_folder().join(LIBRARY_NAME);
+    for (script, arguments) in
+        [("gpu_checks.py", &["auto_takes"][..]), ("resident.py", &[sandbox.path("").to_str().expect("a path"), "few"])]
+    {
+        let mut command = sandbox.python(Python::Hdf5_2_0, script);
+        command.arg(&library).args(arguments).env("LD_LIBRARY_PATH", plugin_tests::emulated_driver());
+        let _ = succeed(command.env("RUST_MIN_STACK", "20000").env("QUIRE_REQUIRE_CUDA", "1"));
     }
 }

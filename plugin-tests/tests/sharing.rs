@@ -3,13 +3,14 @@
 
 use std::process::Command;
 
-use plugin_tests::{LIBRARY_NAME, Python, Sandbox, assert_says, crate_folder, emulated_driver, succeed};
+use plugin_tests::{LIBRARY_NAME, Python, Sandbox, assert_says, crate_folder, emulated_driver, shared_library, succeed};
 
 /// Appends the script and its arguments.
 fn with_scenes(mut command: Command, sandbox: &Sandbox, kind: &str) -> Command {
     command
         .arg(crate_folder().join("py/sharing.py"))
         .arg(sandbox.plugin_folder().join(LIBRARY_NAME))
+        .arg(shared_library(sandbox, "set_clock"))
         .arg(emulated_driver())
         .arg(kind);
     command

@@ -46,7 +46,7 @@ def run_python(tmp_path: Path) -> RunPython:
     def run(script: str, *arguments: str, **environment: str) -> str:
         given = {key: value for key, value in os.environ.items() if key != "HDF5_PLUGIN_PATH"}
         command = [sys.executable, "-c", script, *arguments]
-        done = subprocess.run(command, cwd=tmp_path, env={**given, **environment}, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, cwd=tmp_path, env={**given, **environment}, capture_output=True, text=True)
         assert done.returncode == 0, f"it ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 

@@ -10,6 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 dask_array = pytest.importorskip("dask.array")
 xarray = pytest.importorskip("xarray")
@@ -24,7 +25,9 @@ SHAPE, CHUNK, BOUND = (6, 40, 50), (1, 40, 25), 1e-3
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
     """Two worker processes, which find the plugin by what the package does and by nothing else."""
-    with pytest.MonkeyPatch.context() as environment:
+    # On a busy machine a process takes its time to start and to answer.
+    patience = {"distributed.comm.timeouts.connect": "1h", "distributed.comm.timeouts.tcp": "1h", "distributed.scheduler.worker-ttl": None}
+    with pytest.MonkeyPatch.context() as environment, dask.config.set(patience):
         environment.delenv("HDF5_PLUGIN_PATH", raising=False)
         with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, distributed.Client(cluster) as client:
             processes = set(client.run(os.getpid).values())
@@ -86,7 +89,7 @@ def test_workers_write_and_read_hdf5(client: Any, tmp_path: Path) -> None:
 def test_a_worker_that_starts_later_has_the_filter(client: Any) -> None:
     client.register_plugin(h5z_quire.dask.LoadFilter())
     client.cluster.scale(3)
-    client.wait_for_workers(3, timeout=60)
+    client.wait_for_workers(3)
     # HDF5 has it already: the path is not searched again.
     assert all(client.run(is_loaded).values())
     client.cluster.scale(2)

@@ -57,7 +57,8 @@ fn share_note() {
     }
 }
 
-/// Signals by which users, shells and the system ask a program to end. The parent passes them on to the child.
+/// Signals by which users, shells and the system ask a program to end. The parent passes them on to the child. The child has the actions that the program was
+/// started with, so that a signal which its caller ignores ends neither: `nohup quire` outlives its terminal, and `quire &` in a script an interrupt of the script.
 const REQUESTS: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
 /// Runs work in a child process. This process must have one thread. The child ends when this process ends. If the system cannot fork, the work runs in this
@@ -145,7 +146,8 @@ pub(crate) fn end_as_asked(signal: i32) {
     }
 }
 
-/// Lets the program end silently when the reader of its output closes the pipe, as other tools do; by default Rust panics then.
+/// Lets the program end silently when the reader of its output closes the pipe, as other tools do; by default Rust panics then. It does so as well where its
+/// caller ignores the signal: Rust has replaced what the caller had set.
 pub(crate) fn end_with_a_closed_pipe() {
     // SAFETY: this is the system's own way to end a process, and nothing else runs yet.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };

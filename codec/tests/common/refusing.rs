@@ -8,7 +8,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// How many calls are refused from the chosen one on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,11 +17,9 @@ pub(crate) enum Refusals {
     One,
     /// That call and all behind it.
     AllBehind,
-    /// Those for few bytes from that call on, but not those for many: of calls of the process alone.
-    FewBytes,
 }
 
-/// Most bytes that are few.
+/// Most bytes that no call of all threads is refused. Those who start threads and open GPUs ask for so few bytes, and end the process where these are refused.
 const FEW: usize = 8 << 10;
 
 thread_local! {
@@ -36,15 +34,11 @@ thread_local! {
 
 /// Whether the calls of all threads are counted.
 static EVERYWHERE: AtomicBool = AtomicBool::new(false);
-/// Calls so far, of all threads.
+/// Calls for more than [`FEW`] bytes so far, of all threads.
 static CALLS: AtomicU64 = AtomicU64::new(0);
 /// The first and the last of them that are refused.
 static FIRST: AtomicU64 = AtomicU64::new(0);
 static LAST: AtomicU64 = AtomicU64::new(0);
-/// Most bytes of a call that is refused.
-static MOST_BYTES: AtomicUsize = AtomicUsize::new(0);
-/// Calls for fewer bytes have no number. They are refused behind one that has.
-static LEAST_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// Bytes that are allocated and not freed, of the whole process.
 static LIVE: AtomicI64 = AtomicI64::new(0);
@@ -62,25 +56,13 @@ pub(crate) fn refuse<R>(call: u64, refusals: Refusals, body: impl FnOnce() -> R)
     (result, REFUSED.get())
 }
 
-/// Runs `body` with call number `call` of this process, from 0 on, refused. Returns its result and how many calls there were. One at a time; other threads of
-/// the process get refusals, too.
-pub(crate) fn refuse_everywhere<R>(call: u64, refusals: Refusals, body: impl FnOnce() -> R) -> (R, u64) {
-    refuse_from(0, call, refusals, body)
-}
-
 /// Runs `body` with one of this process's calls for more than [`FEW`] bytes refused: number `call` of these, from 0 on. Returns its result and how many of these
-/// calls there were. For an allocator whose reserve serves the calls for few bytes.
-pub(crate) fn refuse_many_bytes_everywhere<R>(call: u64, refusals: Refusals, body: impl FnOnce() -> R) -> (R, u64) {
-    refuse_from(FEW + 1, call, refusals, body)
-}
-
-fn refuse_from<R>(least_bytes: usize, call: u64, refusals: Refusals, body: impl FnOnce() -> R) -> (R, u64) {
+/// calls there were. One at a time; other threads of the process get refusals, too.
+pub(crate) fn refuse_everywhere<R>(call: u64, refusals: Refusals, body: impl FnOnce() -> R) -> (R, u64) {
     let _ = *TRACE;
-    LEAST_BYTES.store(least_bytes, Ordering::SeqCst);
     CALLS.store(0, Ordering::SeqCst);
     FIRST.store(call, Ordering::SeqCst);
     LAST.store(if refusals == Refusals::One { call } else { u64::MAX }, Ordering::SeqCst);
-    MOST_BYTES.store(if refusals == Refusals::FewBytes { FEW } else { usize::MAX }, Ordering::SeqCst);
     EVERYWHERE.store(true, Ordering::SeqCst);
     let result = body();
     EVERYWHERE.store(false, Ordering::SeqCst);
@@ -120,13 +102,9 @@ fn is_refused(layout: Layout) -> bool {
 }
 
 fn is_refused_everywhere(layout: Layout) -> bool {
-    EVERYWHERE.load(Ordering::Relaxed) && {
-        if layout.size() < LEAST_BYTES.load(Ordering::Relaxed) {
-            return LAST.load(Ordering::Relaxed) == u64::MAX && CALLS.load(Ordering::Relaxed) > FIRST.load(Ordering::Relaxed);
-        }
+    EVERYWHERE.load(Ordering::Relaxed) && layout.size() > FEW && {
         let call = CALLS.fetch_add(1, Ordering::Relaxed);
         (FIRST.load(Ordering::Relaxed)..=LAST.load(Ordering::Relaxed)).contains(&call)
-            && layout.size() <= MOST_BYTES.load(Ordering::Relaxed)
     }
 }
 

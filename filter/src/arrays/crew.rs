@@ -19,7 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use quire_codec::memory;
+use quire_codec::{THREAD_STACK, memory};
 
 use super::{Outcome, TRAYS_A_THREAD};
 use crate::backend;
@@ -157,7 +157,6 @@ impl<W: Work> Crew<W> {
         let trays = memory::collect((0..trays.min(total.max(1))).map(empty))?;
         let fed = if work.is_of_threads_alone() { trays.len().min(total) } else { 0 };
         let state = State { trays, drained: 0, begun: 0, fed, has_ended: false };
-        // A few hundred bytes, which the allocator's reserve serves where memory is short, as it serves std's own for a thread.
         let shared = Arc::new(Shared { work, total, state: Mutex::new(state), fed: Condvar::new(), computed: Condvar::new() });
         let wanted = if threads > 1 { threads } else { 0 };
         let mut threads = Vec::new();
@@ -172,7 +171,7 @@ impl<W: Work> Crew<W> {
             return false;
         }
         let shared = Arc::clone(&self.shared);
-        let started = Builder::new().spawn(move || {
+        let started = Builder::new().stack_size(THREAD_STACK).spawn(move || {
             shared.take_chunks();
             leave_buffers(shared.work.chunk_bytes());
         });

@@ -44,10 +44,11 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, Builder};
 use std::time::Duration;
 
+use quire_codec::{THREAD_STACK, memory};
+
 use super::claim::Claim;
 use super::settings::Choice;
 use super::{Obstacle, log_once, turn};
-use crate::ALLOCATOR;
 
 /// The CPU's work on chunks that are for a GPU after which it is opened; see the module's text.
 pub(super) const OPEN_AFTER: Duration = Duration::from_millis(50);
@@ -57,7 +58,10 @@ pub(super) const LESS_WHERE_BUSY: u32 = 100;
 const NICENESS: libc::c_int = 10;
 /// The longest that exit() waits for a driver that does not come back.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// Whether there is a thread for it. Unit tests refuse each allocation of the first call that opens the GPU.
+/// Bytes of memory without which no thread is started to open the GPU: std and glibc end the process where they have no memory for a new thread. The thread and
+/// the driver take more.
+const LEAST_MEMORY: usize = 64 << 20;
+/// Whether there is a thread for it. Unit tests open the GPU by the first call for it.
 const BESIDE: bool = !cfg!(test);
 
 const WAITING: u8 = 0;
@@ -114,10 +118,6 @@ pub(super) fn is_over(choice: Choice) -> Result<(), Obstacle> {
     if quire_gpu::is_forked() {
         return Ok(());
     }
-    // std allocates for a thread, and ends the process where it cannot.
-    if ALLOCATOR.is_low() {
-        return Err(Obstacle::LowMemory);
-    }
     begin(choice)
 }
 
@@ -149,14 +149,19 @@ fn begin(choice: Choice) -> Result<(), Obstacle> {
         return Err(Obstacle::Opening);
     }
     // By the thread that changed the state alone: the threads of a process share the files, and with them the locks.
-    let Some(claim) = Claim::on_known_card() else {
+    let refused = |obstacle| {
         STATE.store(WAITING, Ordering::Release);
-        return Err(Obstacle::Full);
+        Err(obstacle)
     };
+    let Some(claim) = Claim::on_known_card() else { return refused(Obstacle::Full) };
+    // The compiler may leave out memory that nobody uses.
+    if memory::reserve(std::hint::black_box(&mut Vec::<u8>::new()), LEAST_MEMORY).is_err() {
+        drop(claim);
+        return refused(Obstacle::LowMemory);
+    }
     if !Gate::of_this_machine().enter() {
         drop(claim);
-        STATE.store(WAITING, Ordering::Release);
-        return Err(Obstacle::OthersOpen);
+        return refused(Obstacle::OthersOpen);
     }
     match spawn(choice, claim) {
         Ok(()) => Err(Obstacle::Opening),
@@ -193,7 +198,7 @@ fn spawn(choice: Choice, claim: Claim) -> std::io::Result<()> {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
     }
-    let spawned = Builder::new().name("quire-open".into()).spawn(move || open(choice, claim));
+    let spawned = Builder::new().name("quire-open".into()).stack_size(THREAD_STACK).spawn(move || open(choice, claim));
     // SAFETY: written by the first call.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
     spawned.map(drop)

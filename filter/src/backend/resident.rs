@@ -7,10 +7,8 @@ use quire_gpu::{Device, Part};
 
 use super::settings::{Backend, Settings};
 use super::{Obstacle, say_once};
-use crate::ALLOCATOR;
 use crate::dictionary;
 use crate::fence::Failure;
-use crate::reserve;
 
 /// The number of the GPU in whose memory an address is; `None` for the host's memory. Loads no driver: where the process has none, no address is of a GPU.
 pub(crate) fn gpu_of(address: u64) -> Option<usize> {
@@ -45,9 +43,6 @@ pub(crate) fn device(ordinal: usize) -> std::result::Result<&'static Device, Fai
     };
     if Settings::get()?.backend == Backend::Cpu {
         return Err(refused(&Obstacle::Unwanted));
-    }
-    if ALLOCATOR.is_low() {
-        return Err(Error::OutOfMemory { bytes: reserve::PROBE.size() as u64 }.into());
     }
     quire_gpu::device(ordinal).map_err(|error| match error {
         quire_gpu::Error::NoHostMemory(bytes) => Error::OutOfMemory { bytes }.into(),

@@ -1,7 +1,7 @@
-//! Chunks that go to a GPU, with each allocation of the process refused in turn: bytes are the CPU's, or the call fails; the process goes on, and its next call works.
+//! Chunks that go to a GPU, with each allocation of the process for many bytes refused in turn: bytes are the CPU's, or the call fails; the process goes on, and its
+//! next call works.
 //!
-//! Each test runs in processes of its own, as the device is opened once a process. Without a GPU, looking for one is what is tested; `QUIRE_REQUIRE_CUDA=1` makes that a
-//! failure.
+//! Each test runs in a process of its own, as the device is opened once a process. Without a GPU, tests are skipped; `QUIRE_REQUIRE_CUDA=1` makes that a failure.
 
 pub(crate) mod driver;
 mod resident;
@@ -12,11 +12,9 @@ use hdf5_sys::h5z::H5Z_FLAG_REVERSE;
 use quire_codec::Workspace;
 use quire_gpu::statistics;
 
-use super::ALLOCATOR;
-use super::processes::{call_name, refuse_each_in_processes, refused_call, run};
-use super::refusing::{Refusals, refuse_everywhere, spare};
+use super::processes::run;
+use super::refusing::{Refusals, refuse_everywhere};
 use crate::as_hdf5::filter;
-use crate::backend::outlook;
 use crate::cd_values::CdValues;
 
 const WRITE: c_uint = 0;
@@ -81,63 +79,13 @@ macro_rules! in_this_file {
     };
 }
 
-#[test]
-fn first_calls() {
-    let scene = if has_gpu() { "on a GPU" } else { "looking for a GPU" };
-    for direction in ["write", "read"] {
-        refuse_each_in_processes(in_this_file!("a_first_call"), &format!("{direction} {scene}"));
-    }
-}
-
-#[test]
-fn a_first_call_and_the_next_live_on_the_reserve() {
-    let scene = if has_gpu() { "on a GPU" } else { "looking for a GPU" };
-    for direction in ["write", "read"] {
-        let said = run(in_this_file!("calls_without_small_allocations"), &format!("{direction} {scene}"), 0, Refusals::FewBytes);
-        said.unwrap_or_else(|said| panic!("{said}"));
-    }
-}
-
-#[test]
-#[ignore = "`a_first_call_and_the_next_live_on_the_reserve` runs it in processes of its own"]
-fn calls_without_small_allocations() {
-    ALLOCATOR.switch_on();
-    let (examples, name) = ([ROWS, ROWS + 1, ROWS + 2].map(Example::new), call_name());
-    let directions = if name.starts_with("write") { [WRITE, READ] } else { [READ, WRITE] };
-    refused_call(|| {
-        for example in &examples {
-            for direction in directions {
-                let found = example.call(direction);
-                spare(|| assert!(found.is_some_and(|found| found == example.expected(direction)), "{direction}"));
-            }
-        }
-    });
-    let has_gpu = name.ends_with("on a GPU");
-    // A recording for each layout and direction.
-    let recorded = 2 * examples.len() as u64;
-    assert_eq!((statistics().contexts, statistics().recorded), if has_gpu { (1, recorded) } else { (0, 0) });
-}
-
-#[test]
-#[ignore = "`first_calls` runs it in processes of its own"]
-fn a_first_call() {
-    ALLOCATOR.switch_on();
-    let (example, name) = (Example::new(ROWS), call_name());
-    let direction = if name.starts_with("write") { WRITE } else { READ };
-    let outcome = refused_call(|| example.call(direction));
-    assert!(outcome.is_none_or(|found| found == example.expected(direction)), "other bytes than the CPU's");
-    example.assert_works("the next calls");
-    // Whatever the refusal has broken off was tried again.
-    assert_eq!(statistics().contexts, u64::from(name.ends_with("on a GPU")));
-}
-
 /// Runs a test in a process of its own if there is a GPU, and prints what it counts and skips.
 fn run_on_a_gpu(test: &str) {
     if !has_gpu() {
         println!("skipped");
         return;
     }
-    let said = run(test, "", 0, Refusals::One).unwrap_or_else(|said| panic!("{said}"));
+    let said = run(test);
     said.lines().filter(|line| line.contains("allocations") || line.contains("skipped")).for_each(|line| println!("{line}"));
 }
 
@@ -149,7 +97,6 @@ fn later_calls() {
 #[test]
 #[ignore = "`later_calls` runs it in a process of its own"]
 fn many_later_calls() {
-    ALLOCATOR.switch_on();
     let known = Example::new(ROWS);
     known.assert_works("before");
     let mut rows = ROWS;
@@ -186,24 +133,4 @@ fn many_later_calls() {
         }
     }
     assert_eq!(statistics().contexts, 1);
-}
-
-#[test]
-fn nothing_begins_without_memory() {
-    run(in_this_file!("an_outlook_without_memory"), "", 0, Refusals::One).unwrap_or_else(|said| panic!("{said}"));
-}
-
-#[test]
-#[ignore = "`nothing_begins_without_memory` runs it in a process of its own"]
-fn an_outlook_without_memory() {
-    ALLOCATOR.switch_on();
-    let (without, _) = refuse_everywhere(0, Refusals::AllBehind, || {
-        // Served, as every small one; and noticed.
-        drop(std::hint::black_box(Box::new([0u8; 100])));
-        outlook()
-    });
-    let without = without.expect("a text is short");
-    assert_eq!((without.backend, without.device), ("cpu", None));
-    assert_eq!(without.why, "the host is out of memory, so that the GPU takes no new chunk");
-    assert_ne!(outlook().expect("memory").why, without.why);
 }

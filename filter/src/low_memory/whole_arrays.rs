@@ -1,15 +1,15 @@
-//! Batches and boxes of datasets with each allocation of the process refused in turn. The reserve is behind `Refusing`: threads are started with std's allocations.
+//! Batches and boxes of datasets with each allocation of the process for many bytes refused in turn.
 //!
 //! Each test runs in a process of its own, as threads of other tests would get the refusals.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::F32;
 use super::hdf5::{Dataset, Hdf5};
 use super::processes::run;
-use super::refusing::{Refusals, live_bytes, refuse_everywhere, refuse_many_bytes_everywhere, spare};
-use super::{ALLOCATOR, F32};
+use super::refusing::{Refusals, live_bytes, refuse_everywhere, spare};
 use crate::arrays::dataset::Direction;
 use crate::c_api::arrays::{ArrayBox, ResidentBox, quire_compress_batch, quire_decompress_batch, quire_h5_read, quire_h5_write};
 use crate::c_api::{Bytes, HDF5, NO_MEMORY, OK, quire_free};
@@ -34,17 +34,6 @@ pub(super) fn outcome_of(what: &str, call: impl FnOnce(*mut Bytes) -> c_int) -> 
 }
 
 type Call<'a> = dyn Fn() -> Option<Vec<u8>> + Sync + 'a;
-type Refuse = fn(u64, Refusals, &Call<'_>) -> (Option<Vec<u8>>, u64);
-
-/// As `refuse_many_bytes_everywhere`.
-fn refuse_long(number: u64, refusals: Refusals, call: &Call<'_>) -> (Option<Vec<u8>>, u64) {
-    refuse_many_bytes_everywhere(number, refusals, call)
-}
-
-/// As `refuse_everywhere`.
-fn refuse_any(number: u64, refusals: Refusals, call: &Call<'_>) -> (Option<Vec<u8>>, u64) {
-    refuse_everywhere(number, refusals, call)
-}
 
 /// Frees what threads that have ended have left, and what the GPU's threads keep.
 fn free_kept_buffers() {
@@ -52,66 +41,57 @@ fn free_kept_buffers() {
     quire_gpu::free_workspaces();
 }
 
-/// Refuses each allocation of `call` that the reserve does not serve, and a sample of all. The call delivers the values or the streams that it makes, each time on
-/// a new thread, without buffers of others. Behind it, `check` is called, then `call` once more, which must work; `in_use` says how much memory is in use besides
-/// that of Rust's allocator. Returns how many calls have failed.
+/// Refuses each allocation of `call` for many bytes. The call delivers the values or the streams that it makes, each time on a new thread, without buffers of
+/// others. Behind it, `check` is called, then `call` once more, which must work; `in_use` says how much memory is in use besides that of Rust's allocator. Returns
+/// how many calls have failed.
 pub(super) fn refuse_each(what: &str, call: &Call<'_>, check: &dyn Fn(bool), in_use: &dyn Fn() -> u64) -> usize {
-    let on_a_new_thread = |refuse: Refuse, number, refusals| {
+    let on_a_new_thread = |number, refusals| {
         free_left_buffers();
-        std::thread::scope(|scope| scope.spawn(|| refuse(number, refusals, call)).join().expect("no panic"))
+        std::thread::scope(|scope| scope.spawn(|| refuse_everywhere(number, refusals, call)).join().expect("no panic"))
     };
-    let (long, all): (Refuse, Refuse) = (refuse_long, refuse_any);
-    let unrefused = |refuse| {
-        let (outcome, count) = on_a_new_thread(refuse, u64::MAX, Refusals::One);
+    let unrefused = || {
+        let (outcome, count) = on_a_new_thread(u64::MAX, Refusals::One);
         (outcome.unwrap_or_else(|| panic!("{what}: memory")), count)
     };
-    let expected = unrefused(all).0;
+    let expected = unrefused().0;
     check(true);
     // Buffers that threads keep from call to call are all allocated after a few calls.
-    let (long_count, all_count) = (0..3).map(|_| (unrefused(long).1, unrefused(all).1)).max().unwrap_or_default();
+    let count = (0..3).map(|_| unrefused().1).max().unwrap_or_default();
     check(true);
     free_kept_buffers();
     let (mut used, allocated) = (in_use(), live_bytes());
     let mut failed = 0;
     // Threads take turns as they like, so that a few more may be needed.
-    let stride = (all_count / SAMPLE).max(1);
-    let numbers = (0..long_count + long_count / 8 + 1).map(|number| (long, number));
-    for (refuse, number) in numbers.chain((0..all_count).step_by(stride as usize).map(|number| (all, number))) {
+    for number in 0..count + count / 8 + 1 {
         for refusals in [Refusals::One, Refusals::AllBehind] {
             let what = format!("{what}, allocation {number}, {refusals:?}");
-            let outcome = on_a_new_thread(refuse, number, refusals).0;
+            let outcome = on_a_new_thread(number, refusals).0;
             let has_succeeded = outcome.is_some();
             failed += usize::from(!has_succeeded);
             assert!(outcome.is_none_or(|found| found == expected), "{what}: other bytes");
             check(has_succeeded);
-            assert!(unrefused(all).0 == expected, "{what}: other bytes by the next call");
+            assert!(unrefused().0 == expected, "{what}: other bytes by the next call");
             check(true);
             free_kept_buffers();
             let now = live_bytes();
             assert!(now - allocated <= MOST_KEPT, "{what}: {now} bytes are allocated, {allocated} before");
-            used = used.min(settled(in_use, used, &what));
+            used = used.min(settled(in_use, used));
         }
     }
-    println!("\n{what}: {all_count} allocations, {long_count} of many bytes, refused: {failed} calls failed");
-    assert!(!ALLOCATOR.is_low(), "what stays in the reserve leaves room for others");
+    println!("\n{what}: {count} allocations of many bytes, refused: {failed} calls failed");
     failed
 }
 
-/// The memory in use, which is no more than it was. Other processes on the GPU end after a while.
-fn settled(in_use: &dyn Fn() -> u64, before: u64, what: &str) -> u64 {
-    let start = Instant::now();
+/// The memory in use, once it is no more than it was. Other processes on the GPU end after a while.
+fn settled(in_use: &dyn Fn() -> u64, before: u64) -> u64 {
     loop {
         let now = in_use();
         if now <= before {
             return now;
         }
-        assert!(start.elapsed() < Duration::from_secs(60), "{what}: {now} bytes in use, {before} before");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
-
-/// Allocations of a call, whatever their length, that are refused.
-const SAMPLE: u64 = 5;
 
 /// Bytes that a process may have more after calls that failed for lack of memory: it notes each line that it has said. These calls leave up to 9.6 KB.
 const MOST_KEPT: i64 = 16 << 10;
@@ -125,14 +105,13 @@ macro_rules! in_this_file {
 
 #[test]
 fn batches_and_boxes() {
-    let said = run(in_this_file!("many_batches_and_boxes"), "", 0, Refusals::One).unwrap_or_else(|said| panic!("{said}"));
+    let said = run(in_this_file!("many_batches_and_boxes"));
     said.lines().filter(|line| line.contains("allocations") || line.contains("skipped")).for_each(|line| println!("{line}"));
 }
 
 #[test]
 #[ignore = "`batches_and_boxes` runs it in a process of its own"]
 fn many_batches_and_boxes() {
-    ALLOCATOR.switch_on();
     batches();
     if let Some(library) = Hdf5::open() {
         boxes(&library, &HostValues, &|| 0);

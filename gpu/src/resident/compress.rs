@@ -15,7 +15,7 @@ use quire_codec::stages::choice::TileChoice;
 use quire_codec::stages::grid::Grid;
 use quire_codec::stages::predictor::Predictor;
 use quire_codec::stages::settled;
-use quire_codec::{CodingPolicy, Config, ErrorBound, Layout, Workspace, check_bound, max_stream_len, memory};
+use quire_codec::{CodingPolicy, Config, ErrorBound, Layout, THREAD_STACK, Workspace, check_bound, max_stream_len, memory};
 
 use super::boxes::{Boxes, Way, copy_runs};
 use super::packed::aligned;
@@ -454,7 +454,7 @@ fn spread<S: Send, T: Send>(
             for state in others {
                 // Without a further thread the others do its part.
                 let take = &take;
-                let _ = Builder::new().spawn_scoped(scope, move || take(state));
+                let _ = Builder::new().stack_size(THREAD_STACK).spawn_scoped(scope, move || take(state));
             }
             take(own);
         });

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{Builder, scope};
 
+use quire_codec::THREAD_STACK;
+
 use super::{Failure, Fault};
 use crate::device::{Device, Lease};
 use crate::error::Error;
@@ -169,7 +171,7 @@ pub(super) fn in_sets(
             }
             for _ in 1..sets.min(MAX_ROOMS) {
                 // Without a further thread there is less overlap, no less done.
-                let _ = Builder::new().spawn_scoped(threads, || take_sets(&wait));
+                let _ = Builder::new().stack_size(THREAD_STACK).spawn_scoped(threads, || take_sets(&wait));
             }
             if is_started { work.end_first(room, chunks) } else { Ok(()) }
         });

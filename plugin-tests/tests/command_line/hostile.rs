@@ -4,11 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use plugin_tests::{Python, Report, Sandbox, assert_says, command_line, end_in_order, end_with, succeed};
+use plugin_tests::{Python, Report, Sandbox, assert_says, command_line, end_in_order, end_with, shared_library, succeed};
 
 use super::{files, python, quire};
 
@@ -169,33 +170,50 @@ fn files_that_make_hdf5_crash_are_errors_and_leave_nothing() {
     }
 }
 
-/// A run of `quire` that is not ended by `timeout`, so that signals meet the program itself.
-fn start(sandbox: &Sandbox, arguments: &[&str]) -> Child {
-    let mut command = Command::new(command_line());
-    command.args(arguments).env("HDF5_PLUGIN_PATH", sandbox.plugin_folder()).env("QUIRE_BACKEND", "cpu");
-    command.current_dir(sandbox.path(".")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().expect("quire could not be run")
+/// A run of `quire` that is held at one of its steps by `hold.c`. It is not ended by `timeout`: signals meet the program itself.
+struct Held {
+    run: Child,
+    /// The process that works, a child of `run`.
+    worker: u32,
+    by: PathBuf,
 }
 
-/// Waits until something is so.
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what} did not come");
-        sleep(Duration::from_millis(1));
+/// Where a run is held that has written all of its file, and has not given the file its name.
+const AT_THE_END: u32 = 0;
+
+impl Held {
+    /// Starts a run and waits until it is held at a write, counted from 1, or [`AT_THE_END`]. `before` is a command that starts the run, with its arguments.
+    fn new(sandbox: &Sandbox, at: u32, before: &[&str], arguments: &[&str]) -> Self {
+        let by = sandbox.path(&format!("held{at}"));
+        let quire = [command_line().to_str().expect("a path")];
+        let words: Vec<&str> = [before, &quire, arguments].concat();
+        let mut command = sandbox.endless_command(words[0]);
+        command.args(&words[1..]).env("QUIRE_BACKEND", "cpu");
+        command.env("LD_PRELOAD", shared_library(sandbox, "hold")).env("HOLD_AT", at.to_string()).env("HOLD_BY", &by);
+        let mut run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("quire could not be run");
+        wait_until(|| by.exists() || run.try_wait().expect("a state").is_some());
+        assert!(by.exists(), "it ended before: {:?}", run.wait_with_output());
+        let worker = fs::read_to_string(&by).expect("readable").parse().expect("the number of a process");
+        assert_ne!(worker, run.id());
+        Self { run, worker, by }
+    }
+
+    /// How it ends, after it is let go.
+    fn ended(self) -> (Output, Report) {
+        // A process that has ended lets the file lie.
+        let _ = fs::remove_file(self.by);
+        let output = self.run.wait_with_output().expect("it ends");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let report = Report { stdout: text(&output.stdout), stderr: text(&output.stderr) };
+        (output, report)
     }
 }
 
-/// Waits until a run writes `out.h5`, and gives the process that does it.
-fn worker(sandbox: &Sandbox, run: &Child) -> u32 {
-    wait_until("the file", || files(sandbox, "out.h5.").iter().any(|part| sandbox.path(part).join("out.h5").exists()));
-    let parent_of = |process: u32| {
-        let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-        stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse::<u32>().ok()
-    };
-    let processes = fs::read_dir("/proc").expect("/proc").filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let mut children = processes.filter(|&process| parent_of(process) == Some(run.id()));
-    children.next().expect("it has a process that works")
+/// Waits until something is so, however long that takes.
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        sleep(Duration::from_millis(1));
+    }
 }
 
 fn signal(name: &str, process: u32) {
@@ -206,19 +224,11 @@ fn is_gone(process: u32) -> bool {
     fs::read_to_string(format!("/proc/{process}/stat")).map_or(true, |stat| stat.contains(") Z "))
 }
 
-fn ended(run: Child) -> (Output, Report) {
-    let output = run.wait_with_output().expect("it ends");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let report = Report { stdout: text(&output.stdout), stderr: text(&output.stderr) };
-    (output, report)
-}
-
 #[test]
 fn a_run_that_dies_or_is_ended_is_told_and_leaves_nothing() {
     let sandbox = Sandbox::new();
     let _ = succeed(&mut python(&sandbox, &["large", "in.h5"]));
-    // A ratio is searched for, so that the work takes seconds.
-    let arguments = ["repack", "in.h5", "out.h5", "--ratio", "5", "--json"];
+    let arguments = ["repack", "in.h5", "out.h5", "--rel", "1e-4", "--json"];
     // The process that works crashes, or is killed by the system. (A SIGSEGV that is sent is no crash to Rust, which returns from it to see whether it comes
     // again.)
     for (name, said) in [
@@ -228,53 +238,72 @@ fn a_run_that_dies_or_is_ended_is_told_and_leaves_nothing() {
             "error: this program was ended on reading in.h5 (signal 9), as the system does where memory has run out; out.h5 was not made",
         ),
     ] {
-        let run = start(&sandbox, &arguments);
-        signal(name, worker(&sandbox, &run));
-        let (output, report) = ended(run);
+        let held = Held::new(&sandbox, 20, &[], &arguments);
+        signal(name, held.worker);
+        let (output, report) = held.ended();
         assert_eq!(output.status.code(), Some(1), "{report:?}");
         assert_says(&report, &[said]);
         assert_eq!((report.stdout.as_str(), files(&sandbox, "out.h5")), ("", Vec::new()));
     }
     // The user ends it: both processes go, as one that had the signal's default.
-    for (name, number) in [("INT", 2), ("TERM", 15), ("HUP", 1)] {
-        let run = start(&sandbox, &arguments);
-        let worker = worker(&sandbox, &run);
-        signal(name, run.id());
-        let (output, report) = ended(run);
+    for (name, number) in [("INT", 2), ("TERM", 15), ("HUP", 1), ("QUIT", 3)] {
+        let held = Held::new(&sandbox, 20, &[], &arguments);
+        let worker = held.worker;
+        signal(name, held.run.id());
+        wait_until(|| is_gone(worker));
+        let (output, report) = held.ended();
         assert_eq!(output.status.signal(), Some(number), "{report:?}");
-        assert!(is_gone(worker));
         assert_eq!((report.stdout + &report.stderr, files(&sandbox, "out.h5")), (String::new(), Vec::new()));
     }
     // A file that was there before stays, and the error says so.
     fs::write(sandbox.path("out.h5"), "mine").expect("written");
-    let run = start(&sandbox, &[&arguments[..], &["--force"]].concat());
-    signal("ABRT", worker(&sandbox, &run));
-    assert_says(&ended(run).1, &["out.h5 is as it was"]);
+    let held = Held::new(&sandbox, 20, &[], &[&arguments[..], &["--force"]].concat());
+    signal("ABRT", held.worker);
+    assert_says(&held.ended().1, &["out.h5 is as it was"]);
     assert_eq!(fs::read(sandbox.path("out.h5")).expect("out.h5"), b"mine");
+}
+
+#[test]
+fn a_signal_that_the_caller_ignores_ends_no_run() {
+    let sandbox = Sandbox::new();
+    let _ = succeed(&mut python(&sandbox, &["large", "in.h5"]));
+    let arguments = ["repack", "in.h5", "out.h5", "--rel", "1e-4"];
+    // As `nohup quire`, and as `quire &` in a script.
+    let ignoring = ["env", "--ignore-signal=HUP", "--ignore-signal=INT", "--ignore-signal=QUIT"];
+    let held = Held::new(&sandbox, 20, &ignoring, &arguments);
+    for name in ["HUP", "INT", "QUIT"] {
+        // A terminal sends them to both processes.
+        signal(name, held.worker);
+        signal(name, held.run.id());
+    }
+    let (output, report) = held.ended();
+    assert!(output.status.success(), "{report:?}");
+    assert_says(&report, &["verified: out.h5"]);
+    fs::remove_file(sandbox.path("out.h5")).expect("removed");
+    let held = Held::new(&sandbox, 20, &ignoring, &arguments);
+    signal("TERM", held.run.id());
+    let worker = held.worker;
+    wait_until(|| is_gone(worker));
+    assert_eq!(held.ended().0.status.signal(), Some(15), "a signal that is not ignored");
+    assert_eq!(files(&sandbox, "out.h5"), [""; 0]);
 }
 
 #[test]
 fn the_next_run_removes_what_a_killed_one_has_left_but_not_what_another_is_writing() {
     let sandbox = Sandbox::new();
     let _ = succeed(&mut python(&sandbox, &["large", "in.h5"]));
-    let arguments = ["repack", "in.h5", "out.h5", "--ratio", "5"];
+    let arguments = ["repack", "in.h5", "out.h5", "--rel", "1e-4"];
     // A process that is killed cannot clean up: its worker ends with it, and the folder stays.
-    let mut run = start(&sandbox, &arguments);
-    let gone = worker(&sandbox, &run);
-    run.kill().expect("it could not be killed");
-    let _ = run.wait().expect("it ends");
-    wait_until("the end of the process that worked", || is_gone(gone));
+    let mut held = Held::new(&sandbox, 20, &[], &arguments);
+    held.run.kill().expect("it could not be killed");
+    let _ = held.run.wait().expect("it ends");
+    wait_until(|| is_gone(held.worker));
     let left = files(&sandbox, "out.h5.");
     assert_eq!(left.len(), 1);
-    // A run that is stopped still uses its folder.
-    let run = start(&sandbox, &arguments);
-    let mut in_use = Vec::new();
-    wait_until("a second folder", || {
-        in_use = files(&sandbox, "out.h5.");
-        in_use.len() == 1 && in_use != left
-    });
-    let working = worker(&sandbox, &run);
-    signal("STOP", working);
+    // A run that takes its time still uses its folder.
+    let held = Held::new(&sandbox, AT_THE_END, &[], &arguments);
+    let in_use = files(&sandbox, "out.h5.");
+    assert!(in_use.len() == 1 && in_use != left, "{in_use:?}");
     let _ = succeed(&mut quire(&sandbox, &["repack", "in.h5", "out.h5", "--only", "field0", "--rel", "1e-1"]));
     let mut expected = [&["out.h5".to_owned()][..], &in_use].concat();
     expected.sort();
@@ -282,11 +311,34 @@ fn the_next_run_removes_what_a_killed_one_has_left_but_not_what_another_is_writi
     there.sort();
     assert_eq!(there, expected);
     let first = fs::read(sandbox.path("out.h5")).expect("out.h5");
-    signal("CONT", working);
-    // The run that continues finds a file of that name, which it must not replace.
-    let (output, report) = ended(run);
+    // The run that goes on finds a file of that name, which it must not replace.
+    let (output, report) = held.ended();
     assert_eq!(output.status.code(), Some(1), "{report:?}");
     assert_says(&report, &["error: out.h5: ", "exists"]);
     assert_eq!(files(&sandbox, "out.h5"), ["out.h5"]);
     assert!(first == fs::read(sandbox.path("out.h5")).expect("out.h5"), "the first file was changed");
+}
+
+#[test]
+fn a_repack_that_is_killed_or_has_no_room_leaves_nothing_under_the_name() {
+    let sandbox = Sandbox::new();
+    let _ = succeed(&mut python(&sandbox, &["large", "in.h5"]));
+    let arguments = ["repack", "in.h5", "out.h5", "--rel", "1e-4"];
+    for at in [1, 10, 100, AT_THE_END] {
+        let mut held = Held::new(&sandbox, at, &[], &arguments);
+        held.run.kill().expect("it could not be killed");
+        let _ = held.run.wait().expect("it ends");
+        wait_until(|| is_gone(held.worker));
+        assert!(!sandbox.path("out.h5").exists());
+        for left in files(&sandbox, "out.h5.") {
+            fs::remove_dir_all(sandbox.path(&left)).expect("removed");
+        }
+    }
+    // A file that can grow no further is an error that is said, and nothing is left.
+    let limited = format!("trap '' XFSZ; ulimit -f 2000; exec {} {}", command_line().display(), arguments.join(" "));
+    let mut command = sandbox.command("bash");
+    assert_says(&end_with(1, command.args(["-c", &limited]).env("QUIRE_BACKEND", "cpu")), &["error: "]);
+    assert_eq!(files(&sandbox, "out.h5"), [""; 0]);
+    assert_says(&succeed(&mut quire(&sandbox, &arguments)), &["verified: out.h5"]);
+    assert_eq!(files(&sandbox, "out.h5"), ["out.h5"]);
 }

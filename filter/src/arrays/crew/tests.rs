@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Doubles each byte; counts the chunks that are on their way.
 struct Doubling {
     fails_at: usize,
-    begun: AtomicUsize,
+    begun: Arc<AtomicUsize>,
 }
 
 impl Work for Doubling {
@@ -31,7 +31,7 @@ impl Work for Doubling {
 }
 
 fn run(total: usize, threads: usize, fails_at: usize) -> (Vec<u8>, Result<(), Fault>) {
-    let mut crew = Crew::start(Doubling { fails_at, begun: AtomicUsize::new(0) }, total, threads).expect("memory");
+    let mut crew = Crew::start(Doubling { fails_at, begun: Arc::default() }, total, threads).expect("memory");
     let mut stored = Vec::new();
     let outcome = loop {
         let step = crew.step(
@@ -83,18 +83,22 @@ fn a_panic_of_a_thread_is_a_failure_of_its_chunk() {
 
 #[test]
 fn no_more_chunks_are_on_their_way_than_there_are_trays() {
-    let mut crew = Crew::start(Doubling { fails_at: usize::MAX, begun: AtomicUsize::new(0) }, 1000, 2).expect("memory");
+    let mut crew = Crew::start(Doubling { fails_at: usize::MAX, begun: Arc::default() }, 1000, 2).expect("memory");
     crew.feed(&mut |_, _, _| Ok(())).expect("fed");
     crew.wait(None);
     crew.feed(&mut |_, _, _| panic!("a tray is free, and nothing was drained")).expect("nothing to feed");
-    std::thread::sleep(Duration::from_millis(20));
-    assert_eq!(crew.work().begun.load(Ordering::SeqCst), 2 * TRAYS_A_THREAD);
-    // Dropped with chunks on their way.
+    let begun = Arc::clone(&crew.work().begun);
+    while begun.load(Ordering::SeqCst) < 2 * TRAYS_A_THREAD {
+        std::thread::yield_now();
+    }
+    // Dropped with chunks on their way, which its threads have left before.
+    drop(crew);
+    assert_eq!(begun.load(Ordering::SeqCst), 2 * TRAYS_A_THREAD);
 }
 
 #[test]
 fn a_drained_tray_is_fed_before_the_next_one_is_drained() {
-    let mut crew = Crew::start(Doubling { fails_at: usize::MAX, begun: AtomicUsize::new(0) }, 100, 2).expect("memory");
+    let mut crew = Crew::start(Doubling { fails_at: usize::MAX, begun: Arc::default() }, 100, 2).expect("memory");
     let (fed, stored) = (Cell::new(0), Cell::new(0));
     while crew.drained() < 100 {
         let step = crew.step(
@@ -157,7 +161,7 @@ fn threads_alone_take_each_chunk_once_and_stop_at_a_failure() {
 
 #[test]
 fn waiting_ends_when_the_time_is_up_or_nothing_is_on_its_way() {
-    let mut crew = Crew::start(Doubling { fails_at: usize::MAX, begun: AtomicUsize::new(0) }, 3, 2).expect("memory");
+    let mut crew = Crew::start(Doubling { fails_at: usize::MAX, begun: Arc::default() }, 3, 2).expect("memory");
     crew.wait(None);
     crew.wait(Some(Duration::from_millis(1)));
     assert_eq!(crew.drained(), 0);

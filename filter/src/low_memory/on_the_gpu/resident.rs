@@ -1,4 +1,4 @@
-//! Values in a GPU's memory, through the functions of C, with each allocation of the host refused in turn. What the GPU has in use afterwards is what it had before.
+//! Values in a GPU's memory, through the functions of C, with each of the host's allocations for many bytes refused in turn. What the GPU has in use afterwards is what it had before.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::{null, null_mut};
@@ -8,14 +8,13 @@ use quire_codec::{ByteOrder, Layout, Scalar, Shape, Workspace};
 use quire_gpu::statistics;
 
 use super::driver::Driver;
-use super::{has_gpu, run_on_a_gpu};
+use super::run_on_a_gpu;
 use crate::c_api::Bytes;
 use crate::c_api::device::{DeviceChunks, quire_device_compress, quire_device_compress_to_device, quire_device_decompress};
+use crate::low_memory::F32;
 use crate::low_memory::hdf5::Hdf5;
-use crate::low_memory::processes::{call_name, refuse_each_in_processes, refused_call};
 use crate::low_memory::refusing::spare;
 use crate::low_memory::whole_arrays::{Place as _, boxes, bytes_of, outcome_of, refuse_each, smooth, split, taken};
-use crate::low_memory::{ALLOCATOR, F32};
 
 /// Values of a chunk along its axes: few, as the emulator is slow.
 const CHUNK: [u64; 2] = [96, 100];
@@ -170,7 +169,6 @@ fn later_calls() {
 #[test]
 #[ignore = "`later_calls` runs it in a process of its own"]
 fn many_later_calls() {
-    ALLOCATOR.switch_on();
     let driver = Driver::open();
     let in_use = || driver.in_use();
     let chunks = Chunks::new();
@@ -269,34 +267,4 @@ fn many_short_chunks(driver: &Driver) {
     let found = driver.fetch(target, values.len());
     assert!(found.iter().zip(&values).all(|(found, value)| (found - value).abs() <= 1e-3), "values beyond the bound");
     assert!(failed > 0, "no refusal was noticed");
-}
-
-#[test]
-fn first_calls() {
-    if !has_gpu() {
-        println!("skipped");
-        return;
-    }
-    for call in ["compress", "decompress"] {
-        refuse_each_in_processes(in_this_file!("a_first_call"), call);
-    }
-}
-
-#[test]
-#[ignore = "`first_calls` runs it in processes of its own"]
-fn a_first_call() {
-    ALLOCATOR.switch_on();
-    let driver = Driver::open();
-    let chunks = Chunks::new();
-    let (addresses, targets) = (chunks.put(&driver), chunks.put(&driver));
-    let options = c"abs=1e-3";
-    let (streams, decoded) = chunks.on_the_cpu(options);
-    let places = streams.iter().map(|stream| (stream.as_ptr() as u64, stream.len())).unzip();
-    let compress = || chunks.compress(options, &addresses).map(|found| spare(|| split(&found) == streams));
-    let decompress = || chunks.decompress(&driver, &places, &targets).map(|found| spare(|| chunks.are_these(&found, &decoded)));
-    let is_compression = call_name() == "compress";
-    let call = || if is_compression { compress() } else { decompress() };
-    assert!(refused_call(call).unwrap_or(true), "other bytes than the CPU's");
-    assert_eq!((compress(), decompress()), (Some(true), Some(true)), "the next calls");
-    assert_eq!(statistics().contexts, 1);
 }
