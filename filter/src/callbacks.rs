@@ -128,8 +128,7 @@ extern "C" fn set_local_called_from(dcpl: hid_t, type_id: hid_t, _space: hid_t, 
         backend::check_dataset(&layout)?;
         let given = parameters.given_fill_value(scalar);
         parameters.layout = Some(layout);
-        parameters.config.fill_value =
-            library.fill_value(dcpl, type_id, scalar, byte_order, parameters.config.bound)?.or(given);
+        parameters.config.fill_value = library.fill_value(dcpl, type_id, scalar, byte_order, parameters.config.bound)?.or(given);
         library.set_filter_parameters(dcpl, FILTER_ID, flags, &parameters.to_words()?)?;
         Ok(0)
     })

@@ -28,6 +28,7 @@ use crate::job::{
 use crate::launch::{ThreadGuard, launch};
 use crate::loaded::Loaded;
 use crate::memory::{DeviceMemory, PinnedMemory, clear, read_plain, upload};
+use crate::parameters::fills_of;
 use crate::plan::known;
 
 /// Where the chunk is whose tiles are measured.
@@ -305,7 +306,7 @@ fn job_of(
     read_from: Option<[usize; MAX_RANK]>,
     address: &mut dyn FnMut(&Tiles, usize) -> Address,
 ) -> TileJob {
-    let (size, quantizer) = (layout.scalar.size(), choice.quantizer());
+    let quantizer = choice.quantizer();
     let mut candidate_numbers = [0; INTERPOLATION_KINDS];
     let mut candidates = 0;
     for (number, candidate) in candidate_numbers.iter_mut().zip(choice.candidates()) {

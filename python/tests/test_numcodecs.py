@@ -196,7 +196,7 @@ NO_ROOM: "list[tuple[Any, str]]" = [
 def test_an_out_that_cannot_have_the_values_is_refused(out: Any, reason: str) -> None:
     codec = QuireCodec(lossless=True)
     before = np.array(out, copy=True) if isinstance(out, np.ndarray) else None
-    with pytest.raises(ValueError, match=reason):
+    with pytest.raises((TypeError, ValueError), match=reason):
         codec.decode(codec.encode(field("f8", (3000,))), out=out)
     assert before is None or (before == out).all()
 
@@ -217,8 +217,8 @@ def test_an_out_of_bytes_has_the_values() -> None:
 @pytest.mark.parametrize(
     ("given", "dtype", "reason"),
     [
-        (np.arange(100, dtype=object), None, "type object cannot be compressed"),
-        (np.arange(100, dtype=object), "i8", "of type object cannot be read as values of type int64"),
+        (np.arange(100, dtype=object), None, "holds objects of Python"),
+        (np.arange(100, dtype=object), "i8", "holds objects of Python"),
         (np.array(["a", "b"]), None, "cannot be compressed"),
         (np.zeros(9, [("x", "f4"), ("y", "f4")]), None, "cannot be compressed"),
         (np.zeros(9, bool), None, "type bool cannot be compressed"),
@@ -232,7 +232,7 @@ def test_an_out_of_bytes_has_the_values() -> None:
     ids=str,
 )
 def test_what_is_not_what_was_promised_is_not_encoded(given: Any, dtype: Any, reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
+    with pytest.raises((TypeError, ValueError), match=reason):
         QuireCodec("abs=1e-3", dtype=dtype).encode(given)
 
 

@@ -222,7 +222,6 @@ unsafe fn transfer_at_once(
 /// # Safety
 /// `hdf5` is null or an address; `offsets` is null or can be written.
 #[unsafe(no_mangle)]
-#[expect(clippy::host_endian_bytes, reason = "the caller's uint64_t")]
 pub unsafe extern "C" fn quire_h5_chunk_offsets(dataset: hid_t, hdf5: *const c_void, offsets: *mut Bytes) -> c_int {
     let body = || -> Result<Bytes, Failure> {
         let found = stored::offsets(&Library::with_function(hdf5)?, dataset)?;

@@ -49,9 +49,11 @@ class QuireCodec(Codec):  # type: ignore[misc]
         Plain bytes, booleans, dates and whatever else is not a number are taken for values of the codec's `dtype`.
 
         Raises ValueError for a type that cannot be compressed so, for numbers of another type than the codec's `dtype`, and for plain bytes if the codec has
-        none: a bound would be kept for them, not for the numbers that they are parts of.
+        none: a bound would be kept for them, not for the numbers that they are parts of. TypeError for objects.
         """
         values = np.asanyarray(buf) if not isinstance(buf, (bytes, bytearray)) else np.frombuffer(buf, np.uint8)
+        if values.dtype.hasobject:
+            raise TypeError(f"an array of {values.dtype} holds objects of Python, which have no values of a number type: convert it first")
         if values.flags.f_contiguous and not values.flags.c_contiguous:
             values = values.T
         if self.dtype is not None and values.dtype != self.dtype:
@@ -63,7 +65,7 @@ class QuireCodec(Codec):  # type: ignore[misc]
     def decode(self, buf: Any, out: Any = None) -> npt.NDArray[Any]:
         """The array of a stream, with the extents that streams keep. `out`, if given, receives its bytes and must have as many of them.
 
-        Raises ValueError, with the reason, for a damaged stream, and for an `out` that cannot have these values.
+        Raises ValueError, with the reason, for a damaged stream, and for an `out` that cannot have these values; TypeError for an `out` of objects.
         """
         values = arrays.decompress(buf)
         if out is None:
@@ -73,7 +75,7 @@ class QuireCodec(Codec):  # type: ignore[misc]
         except (TypeError, ValueError) as error:
             raise ValueError(f"out must be contiguous bytes: {error}") from None
         if result.dtype.hasobject:
-            raise ValueError(f"out is {short(out)}: its elements are objects of Python, not values")
+            raise TypeError(f"out is {short(out)}: its elements are objects of Python, not values")
         if self.dtype is None and _is_number(values.dtype) and _is_number(result.dtype) and result.dtype != values.dtype:
             raise ValueError(f"the stream holds values of type {values.dtype}, out has {result.dtype}: give an out of the stream's type, or of bytes")
         # An array in Fortran's order gets its bytes as they lie in memory.
