@@ -1,10 +1,14 @@
 //! Floating-point numbers of 16 bits: IEEE 754 binary16, and bfloat16, which is the upper half of a binary32.
 //!
-//! Conversions use integers and additions in f64, so that every machine rounds alike: their results reach the bytes of streams.
+//! Conversions use integers and additions, so that every machine rounds alike: their results reach the bytes of streams. They have no branches, so that compilers
+//! make vector code of loops over values.
 
-/// Width of the mantissa of f64, in bits, and the bias of its exponent.
-const WIDE_MANTISSA: u32 = 52;
-const WIDE_BIAS: i32 = 1023;
+/// Width of the mantissa of f32, in bits, and the bias of its exponent.
+const F32_MANTISSA: u32 = 23;
+const F32_BIAS: i32 = 127;
+/// The same of f64.
+const F64_MANTISSA: u32 = 52;
+const F64_BIAS: i32 = 1023;
 
 macro_rules! small_float {
     ($(#[$doc:meta])* $name:ident, $mantissa:literal) => {
@@ -16,7 +20,8 @@ macro_rules! small_float {
             /// Bits of the mantissa.
             pub const MANTISSA: u32 = $mantissa;
             const BIAS: i32 = (1 << (14 - $mantissa)) - 1;
-            const LARGEST_EXPONENT: u16 = (1 << (15 - $mantissa)) - 1;
+            /// The bits of infinity.
+            const INFINITY: u16 = ((1 << (15 - $mantissa)) - 1) << $mantissa;
 
             /// The number with these bits.
             #[must_use]
@@ -50,51 +55,47 @@ macro_rules! small_float {
                 self.0.to_be_bytes()
             }
 
-            /// The number in f64, exactly; NaNs keep their payload.
-            #[inline]
+            /// The number in f64, exactly.
+            #[inline(always)]
             #[must_use]
             pub fn to_f64(self) -> f64 {
-                let sign = u64::from(self.0 >> 15) << 63;
-                let exponent = self.0 >> $mantissa & Self::LARGEST_EXPONENT;
-                let mantissa = u64::from(self.0) & ((1 << $mantissa) - 1);
-                let magnitude = if exponent == 0 {
-                    // 2^(1 - bias - mantissa bits) is normal in f64.
-                    let unit = f64::from_bits(((WIDE_BIAS + 1 - Self::BIAS - $mantissa) as u64) << WIDE_MANTISSA);
-                    (mantissa as f64 * unit).to_bits()
+                // An f32 with the number's fields. Its exponent lacks the difference of the two biases.
+                let fields = u32::from(self.0 & (u16::MAX >> 1)) << (F32_MANTISSA - $mantissa);
+                let biases = (F32_BIAS - Self::BIAS).cast_unsigned() << F32_MANTISSA;
+                let normal = fields + biases;
+                let magnitude = if fields < 1 << F32_MANTISSA {
+                    // A subnormal number has no implied bit: with the exponent of the least normal number, the f32 is too large by that number.
+                    const LEAST: u32 = 1 << F32_MANTISSA;
+                    (f32::from_bits(normal + LEAST) - f32::from_bits(biases + LEAST)).to_bits()
+                } else if fields < u32::from(Self::INFINITY) << (F32_MANTISSA - $mantissa) {
+                    normal
                 } else {
-                    let exponent = if exponent == Self::LARGEST_EXPONENT {
-                        0x7ff
-                    } else {
-                        (i32::from(exponent) - Self::BIAS + WIDE_BIAS) as u64
-                    };
-                    exponent << WIDE_MANTISSA | mantissa << (WIDE_MANTISSA - $mantissa)
+                    normal + biases
                 };
-                f64::from_bits(sign | magnitude)
+                f64::from(f32::from_bits(u32::from(self.0 >> 15) << 31 | magnitude))
             }
 
             /// The nearest number, ties to even; infinity beyond the range. Every NaN becomes a quiet NaN with its sign and no payload.
-            #[inline]
+            #[inline(always)]
             #[must_use]
             pub fn from_f64(value: f64) -> Self {
-                let sign = ((value.to_bits() >> 63) as u16) << 15;
-                let infinity = Self::LARGEST_EXPONENT << $mantissa;
-                if value.is_nan() {
-                    return Self(sign | infinity | 1 << ($mantissa - 1));
+                const fn power_of_two(exponent: i32) -> f64 {
+                    f64::from_bits(((exponent + F64_BIAS) as u64) << F64_MANTISSA)
                 }
-                let magnitude = value.abs();
-                let exponent = ((magnitude.to_bits() >> WIDE_MANTISSA) as i32 - WIDE_BIAS).max(1 - Self::BIAS);
-                if exponent > Self::BIAS {
-                    return Self(sign | infinity);
-                }
+                // Numbers from 2^(bias + 1) on, and NaN, become this power of two: all bits of its exponent are those of infinity.
+                let beyond = const { power_of_two(Self::BIAS + 1) };
+                let magnitude = if value.abs() < beyond { value.abs() } else { beyond };
+                let least = const { power_of_two(1 - Self::BIAS) };
+                let exponent = (if magnitude < least { least } else { magnitude }).to_bits() >> F64_MANTISSA;
                 // A unit is the value of the mantissa's lowest bit. Adding 1.5 * 2^52 units rounds to whole units, which the sum has in its lowest bits.
-                let lowest_bit = exponent - $mantissa;
-                let unit = f64::from_bits(((lowest_bit + WIDE_BIAS) as u64) << WIDE_MANTISSA);
-                let rounding = crate::number::rounding::ROUNDING * unit;
+                let rounding = f64::from_bits(((exponent + u64::from(F64_MANTISSA - $mantissa)) << 1 | 1) << (F64_MANTISSA - 1));
                 let units = (magnitude + rounding).to_bits() & ((1 << ($mantissa + 2)) - 1);
                 // The units include the implied bit, which adds 1 to the exponent. Rounding up to the next power of two carries into the exponent, up to that
                 // of infinity.
-                let biased = (exponent + Self::BIAS) as u64;
-                Self(sign | (((biased - 1) << $mantissa) + units) as u16)
+                let number = ((exponent - (F64_BIAS - Self::BIAS + 1) as u64) << $mantissa) + units;
+                let sign = value.to_bits() >> 63 << 15;
+                let quiet = u64::from(value.is_nan()) << ($mantissa - 1);
+                Self((sign | number | quiet) as u16)
             }
         }
     };
@@ -114,6 +115,29 @@ small_float!(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The definition of IEEE 754, for all bits.
+    #[test]
+    fn numbers_have_the_values_of_their_fields() {
+        fn check(mantissa_bits: i32, bias: i32, to_f64: impl Fn(u16) -> f64) {
+            for bits in 0..=u16::MAX {
+                let exponent = i32::from(bits & 0x7fff) >> mantissa_bits;
+                let fraction = f64::from(i32::from(bits & 0x7fff) - (exponent << mantissa_bits)) / 2f64.powi(mantissa_bits);
+                let magnitude = if exponent == 2 * bias + 1 {
+                    if fraction == 0.0 { f64::INFINITY } else { f64::NAN }
+                } else if exponent == 0 {
+                    fraction * 2f64.powi(1 - bias)
+                } else {
+                    (1.0 + fraction) * 2f64.powi(exponent - bias)
+                };
+                let (found, expected) = (to_f64(bits), if bits >> 15 == 1 { -magnitude } else { magnitude });
+                assert!(found == expected || found.is_nan() && expected.is_nan(), "{bits:04x}: {found:e}, not {expected:e}");
+                assert_eq!(found.is_sign_negative(), bits >> 15 == 1, "{bits:04x}");
+            }
+        }
+        check(10, 15, |bits| Binary16::from_bits(bits).to_f64());
+        check(7, 127, |bits| BFloat16::from_bits(bits).to_f64());
+    }
 
     #[test]
     fn numbers_come_back() {
@@ -163,7 +187,8 @@ mod tests {
                 (largest + 1, largest + 1, (largest + 1) | 0x8000)
             );
             assert_eq!((round(1e-310), round(0.0), round(-0.0)), (0, 0, 0x8000));
-            assert!(to_f64(round(f64::NAN)).is_nan());
+            assert!(to_f64(round(f64::NAN)).is_nan() && to_f64(round(-f64::NAN)).is_nan());
+            assert_eq!(round(f64::NAN) ^ round(-f64::NAN), 0x8000, "a NaN keeps its sign");
         }
         check(0x7bff, |bits| Binary16::from_bits(bits).to_f64(), |value| Binary16::from_f64(value).to_bits());
         check(0x7f7f, |bits| BFloat16::from_bits(bits).to_f64(), |value| BFloat16::from_f64(value).to_bits());

@@ -176,7 +176,8 @@ macro_rules! small_value {
             }
             #[inline(always)]
             fn is_below(self, other: Self) -> bool {
-                <$type>::to_f64(self).abs() < <$type>::to_f64(other)
+                // The bits of numbers that are not negative compare as the numbers do; those of NaN are larger than all others.
+                self.to_bits() & (u16::MAX >> 1) < other.to_bits()
             }
             #[inline(always)]
             fn is_less(self, other: Self) -> bool {

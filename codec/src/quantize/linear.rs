@@ -14,7 +14,7 @@ use crate::layout::ByteOrder;
 use crate::number::integer::Integer;
 use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
-use crate::quantize::bitmap::Bitmap;
+use crate::quantize::bitmap::{Bitmap, bits_where};
 use crate::quantize::excluded::Excluded;
 use crate::quantize::fast_f32::{FastF32, FastResult};
 use crate::quantize::fills::Fills;
@@ -54,13 +54,12 @@ impl Quantizer {
     }
 }
 
-/// Rounds one value. Returns the sum that has its code in the mantissa, the code in f64, and the error of the restored value.
+/// Rounds one value. Returns the sum that has its code in the mantissa, the code in f64, and the restored value.
 #[inline(always)]
-fn round<V: Value>(value: V, quantizer: &Quantizer) -> (f64, f64, f64) {
+fn round<V: Value>(value: V, quantizer: &Quantizer) -> (f64, f64, V) {
     let sum = value.to_f64() * quantizer.inverse_step() + ROUNDING;
     let code = sum - ROUNDING;
-    let error = (value.to_f64() - V::round_from(code * quantizer.step()).to_f64()).abs();
-    (sum, code, error)
+    (sum, code, V::round_from(code * quantizer.step()))
 }
 
 /// The code of a value, or `None` for an exception.
@@ -72,9 +71,9 @@ pub(crate) fn quantize_one<V: Value>(value: V, quantizer: &Quantizer) -> Option<
     if quantizer.fills().has(value) {
         return None;
     }
-    let (sum, code, error) = round(value, quantizer);
-    let holds = error <= quantizer.bound() && code.abs() < V::CODE_LIMIT;
-    let returns = || round(V::round_from(code * quantizer.step()), quantizer).1 == code;
+    let (sum, code, restored) = round(value, quantizer);
+    let holds = (value.to_f64() - restored.to_f64()).abs() <= quantizer.bound() && code.abs() < V::CODE_LIMIT;
+    let returns = || round(restored, quantizer).1 == code;
     let moves = || quantizer.fine::<V>().is_some_and(|fine| fine.is_between_steps(value));
     (holds && returns() && !moves()).then(|| V::code_from_sum(sum))
 }
@@ -90,16 +89,26 @@ pub(crate) struct Groups<'a, V> {
     quantizer: &'a Quantizer,
     fine: FineGrid<V>,
     fast: Option<FastF32>,
-    /// Bits of the largest f64 below [`Value::SAFE_CODE_LIMIT`]; all ones where no code is safe.
+    /// Bits of the largest f64 below [`Value::SAFE_CODE_LIMIT`], all ones where no code is safe; below [`Value::CODE_LIMIT`] if [`Groups::MARKS_ARE_CERTAIN`].
     below_limit: u64,
     excluded: Excluded<V>,
 }
 
 impl<'a, V: Value> Groups<'a, V> {
+    /// Whether [`Groups::round_one`] marks exceptions alone, fill values apart. So it is for types of 16 bits: most of their codes are not safe, and they have
+    /// no fine grid.
+    const MARKS_ARE_CERTAIN: bool = V::SIZE == 2;
+
     pub(crate) fn new(quantizer: &'a Quantizer) -> Self {
-        // 0 where no code is safe: then every group is marked.
-        let safe_limit = if quantizer.step() >= V::SMALLEST_SAFE_STEP { V::SAFE_CODE_LIMIT } else { 0.0 };
-        let below_limit = safe_limit.to_bits().wrapping_sub(1);
+        let limit = if Self::MARKS_ARE_CERTAIN {
+            V::CODE_LIMIT
+        } else if quantizer.step() >= V::SMALLEST_SAFE_STEP {
+            V::SAFE_CODE_LIMIT
+        } else {
+            // No code is safe: every group is marked.
+            0.0
+        };
+        let below_limit = limit.to_bits().wrapping_sub(1);
         let excluded = Excluded::new(quantizer, V::CODE_LIMIT);
         Self { quantizer, fine: FineGrid::new(quantizer), fast: FastF32::new(quantizer), below_limit, excluded }
     }
@@ -168,7 +177,7 @@ impl<'a, V: Value> Groups<'a, V> {
         let has_fills = FILLS && self.quantizer.fills().has_any::<V>(&values);
         // After a group with excluded values, the next one is searched for them before it is rounded.
         let has_beyond = had_excluded && self.excluded.has_beyond(&values);
-        if has_fills || has_beyond || self.round(&values, codes) >> 63 == 1 {
+        if has_fills || has_beyond || is_marked(self.round(&values, codes)) {
             // It reads the bytes again. If it took a reference to `values`, the values of all groups would be stored in memory.
             self.quantize_marked(bytes, order, codes)
         } else {
@@ -208,11 +217,14 @@ impl<'a, V: Value> Groups<'a, V> {
             || {
                 let excluded = self.excluded.bits(values);
                 self.excluded.replace(values, &mut others);
-                if excluded == u64::MAX || excluded != 0 && self.round(&others, codes) >> 63 == 0 {
+                if excluded == u64::MAX || excluded != 0 && !is_marked(self.round(&others, codes)) {
                     return (excluded, true);
                 }
                 for ((&value, code), mark) in others.iter().zip(&mut *codes).zip(&mut marks) {
                     (*code, *mark) = self.round_one(value);
+                }
+                if Self::MARKS_ARE_CERTAIN {
+                    return (excluded | bits_where(&marks, is_marked), true);
                 }
                 if self.fine.is_enabled() {
                     for (&value, mark) in others.iter().zip(&mut marks) {
@@ -226,7 +238,7 @@ impl<'a, V: Value> Groups<'a, V> {
             return excluded;
         }
         let mut exceptions = excluded;
-        for at in (0..VALUES_PER_GROUP).filter(|&at| marks[at] >> 63 == 1) {
+        for at in (0..VALUES_PER_GROUP).filter(|&at| is_marked(marks[at])) {
             match quantize_one(others[at], self.quantizer) {
                 Some(code) => codes[at] = code,
                 None => exceptions |= 1 << at,
@@ -235,13 +247,20 @@ impl<'a, V: Value> Groups<'a, V> {
         exceptions
     }
 
-    /// The code of a value and its mark: bit 63 is 1 where the value may miss the bound, or the code is not safe ([`Value::SAFE_CODE_LIMIT`]).
+    /// The code of a value and its mark: bit 63 is 1 where the value misses the bound, or its code may not come back.
     #[inline(always)]
     fn round_one(&self, value: V) -> (V::Code, u64) {
-        let (sum, code, error) = round(value, self.quantizer);
+        let (sum, code, restored) = round(value, self.quantizer);
         // Comparisons by the sign of a difference of bits: see `fast_f32`.
+        let error = (value.to_f64() - restored.to_f64()).abs();
         let misses = self.quantizer.bound().to_bits().wrapping_sub(error.to_bits());
-        (V::code_from_sum(sum), misses | self.below_limit.wrapping_sub(code.abs().to_bits()))
+        let is_large = self.below_limit.wrapping_sub(code.abs().to_bits());
+        let changes = if Self::MARKS_ARE_CERTAIN {
+            0u64.wrapping_sub((round(restored, self.quantizer).1 - code).abs().to_bits())
+        } else {
+            0
+        };
+        (V::code_from_sum(sum), misses | is_large | changes)
     }
 
     /// Bit 63 is 1 where a value is exactly on a position of the fine grid between two steps.
@@ -249,6 +268,12 @@ impl<'a, V: Value> Groups<'a, V> {
     fn between_steps(&self, value: V) -> u64 {
         self.fine.between_steps_sign(value, round(value, self.quantizer).1)
     }
+}
+
+/// Whether bit 63 of a mark is 1.
+#[inline(always)]
+fn is_marked(mark: u64) -> bool {
+    mark >> 63 == 1
 }
 
 /// The values of a group, and zeros behind those that `bytes` has.
@@ -373,8 +398,10 @@ mod tests {
         check::<f64>(&[0.5], Some(-32.0));
         check::<f64>(&[1e-3, 0.5, 1e-300, 3e100], None);
         check::<f64>(&[1e-3], Some(1e20));
+        check::<Binary16>(&[1e-7, 1e-3, 0.5, 0.3, 20.0, 7e4], None);
         check::<Binary16>(&[1e-3, 0.5], Some(Binary16::from_f64(2.0)));
-        check::<BFloat16>(&[1e-3, 0.5], None);
+        check::<BFloat16>(&[1e-40, 1e-3, 0.5, 0.3, 1e30, 1e300], None);
+        check::<BFloat16>(&[1e-3, 0.3], Some(BFloat16::from_f64(-999.0)));
     }
 
     /// Decoders get codes of any integers, also such as no encoder writes.
