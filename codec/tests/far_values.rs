@@ -29,9 +29,9 @@ fn field(count: usize, share: f64, fill: f64) -> Vec<f64> {
         .collect()
 }
 
-/// The bytes of such a field. Of integers, other values than `fill` are from -200 to 200.
+/// The bytes of such a field. Of integers, other values than `fill` are from -50 to 55.
 fn chunk_of(values: &[f64], layout: &Layout, fill: f64) -> Vec<u8> {
-    let whole = |value: f64| if value == fill { fill } else { (value - 280.0) * 20.0 };
+    let whole = |value: f64| if value == fill { fill } else { (value - 280.0) * 5.0 };
     match layout.scalar {
         Scalar::I16 => values.iter().flat_map(|&value| in_order((whole(value) as i16).to_le_bytes(), layout)).collect(),
         Scalar::I32 => values.iter().flat_map(|&value| in_order((whole(value) as i32).to_le_bytes(), layout)).collect(),

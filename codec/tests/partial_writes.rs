@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::sampling::{self, sample};
+use common::sampling::sample;
 use common::{Random, chunk, layout, read};
 use quire_codec::{ByteOrder, Config, ErrorBound, Layout, Scalar, Workspace};
 
@@ -70,23 +70,7 @@ struct Run<'a> {
     allowed: f64,
 }
 
-impl<'a> Run<'a> {
-    /// A chunk of zeros.
-    fn new(layout: &'a Layout, bound: ErrorBound) -> Self {
-        let elements = layout.shape.elements() as usize;
-        let dims = layout.shape.dims();
-        Self {
-            layout,
-            config: Config::new(bound).unwrap(),
-            dims: std::array::from_fn(|axis| dims[axis] as usize),
-            workspace: Workspace::default(),
-            written: vec![0.0; elements],
-            bounds: vec![0.0; elements],
-            chunk: vec![0; elements * layout.scalar.size()],
-            allowed: 0.0,
-        }
-    }
-
+impl Run<'_> {
     fn put(&mut self, index: usize, value: f64) {
         // The helper multiplies integers by much.
         let value = if self.layout.scalar.is_float() { value } else { value / 50.0 };
@@ -96,8 +80,8 @@ impl<'a> Run<'a> {
         self.bounds[index] = 0.0;
     }
 
-    /// Encodes and decodes the chunk. Returns the first value that misses its bound.
-    fn flush(&mut self) -> Result<(), String> {
+    /// Encodes and decodes the chunk.
+    fn flush(&mut self, name: &str) {
         let values = read(&self.chunk, self.layout);
         let row = self.dims[1] * self.dims[2];
         // Zeros behind the data are what HDF5 fills partial chunks with.
@@ -123,19 +107,19 @@ impl<'a> Run<'a> {
         let mut sum = 0.0;
         for (index, (x, y)) in self.written.iter().zip(read(&self.chunk, self.layout)).enumerate() {
             let error = (x - y.value).abs();
-            let bound = self.bounds[index];
-            if error > bound * (1.0 + 1e-12) {
-                return Err(format!("value {index}, {x:e}, became {:e}: {:.3} of the bound {bound:e}", y.value, error / bound));
-            }
+            assert!(
+                error <= self.bounds[index] * (1.0 + 1e-12),
+                "{name}: value {index}, {x:e}, became {:e}: {:.3} of the bound {:e}",
+                y.value,
+                error / self.bounds[index],
+                self.bounds[index]
+            );
             sum += error * error;
         }
         if self.allowed > 0.0 {
             let noise = sum / (slabs * row) as f64;
-            if noise > self.allowed * 10f64.powf(0.05) {
-                return Err(format!("{:.2} dB short", 10.0 * (noise / self.allowed).log10()));
-            }
+            assert!(noise <= self.allowed * 10f64.powf(0.05), "{name}: {:.2} dB short", 10.0 * (noise / self.allowed).log10());
         }
-        Ok(())
     }
 }
 
@@ -149,7 +133,16 @@ fn write(scalar: Scalar, field: Field, pattern: Pattern, bound: ErrorBound, seed
         &dims.map(|extent| extent as u64),
     );
     let mut random = Random(seed);
-    let mut run = Run::new(&layout, bound);
+    let mut run = Run {
+        layout: &layout,
+        config: Config::new(bound).unwrap(),
+        dims,
+        workspace: Workspace::default(),
+        written: vec![0.0; elements],
+        bounds: vec![0.0; elements],
+        chunk: vec![0; elements * scalar.size()],
+        allowed: 0.0,
+    };
     let name = format!("{scalar:?} {field:?} {pattern:?} {bound:?} seed {seed}");
     let row = dims[1] * dims[2];
     let mut order: Vec<usize> = (0..dims[0]).collect();
@@ -162,7 +155,7 @@ fn write(scalar: Scalar, field: Field, pattern: Pattern, bound: ErrorBound, seed
                 let written = value(field, index, dims, round, &mut random);
                 run.put(index, written);
             }
-            run.flush().unwrap_or_else(|miss| panic!("{name}: {miss}"));
+            run.flush(&name);
         }
         return;
     }
@@ -170,7 +163,7 @@ fn write(scalar: Scalar, field: Field, pattern: Pattern, bound: ErrorBound, seed
         let written = value(field, index, dims, 0, &mut random);
         run.put(index, written);
     }
-    run.flush().unwrap_or_else(|miss| panic!("{name}: {miss}"));
+    run.flush(&name);
     for round in 1..=rounds {
         let scale = if pattern == Pattern::Ranges { 2f64.powf((3.0 * normal(&mut random)).min(5.0)) } else { 1.0 };
         let within = |random: &mut Random, extent: usize| {
@@ -206,7 +199,7 @@ fn write(scalar: Scalar, field: Field, pattern: Pattern, bound: ErrorBound, seed
                 }
             }
         }
-        run.flush().unwrap_or_else(|miss| panic!("{name}: {miss}"));
+        run.flush(&name);
     }
 }
 
@@ -254,71 +247,4 @@ fn psnr_is_reached_where_ranges_grow() {
     matrix("PSNR of f32 and f64", &bounds, &FLOATS, &PATTERNS);
     matrix("PSNR of f16 and bf16", &[30.0, 40.0, 50.0].map(ErrorBound::Psnr), &SHORT_FLOATS, &PATTERNS);
     matrix("PSNR of integers", &bounds, &INTEGERS, &[Pattern::Appends, Pattern::Slabs]);
-}
-
-/// Writes decimals in parts: values that a user has rounded to 0 to 3 places, of which a few are frequent. Old values are what README asks for: a block, at
-/// least two layers deep, of a tenth of the chunk or more, not all of them 0.
-fn write_decimals(seed: u64) -> Result<(), String> {
-    let mut random = Random(seed);
-    let mut pick = |count: usize| random.below(count as u64) as usize;
-    let dims = [[8, 24, 24], [16, 10, 30], [40, 6, 16], [5, 33, 31], [12, 64, 1]][pick(5)];
-    let (scalar, places) = (FLOATS[pick(2)], 10f64.powi(pick(4) as i32));
-    let share = [2e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4][pick(6)];
-    let order = [ByteOrder::Little, ByteOrder::Big][pick(2)];
-    let is_append = pick(2) == 0;
-    let layout = layout(scalar, order, &dims.map(|extent| extent as u64));
-    let mut run = Run::new(&layout, ErrorBound::Relative(share));
-    let amplitude = 2f64.powf(1.0 + 4.0 * random.share());
-    let offset = random.below(20) as f64;
-    let [layers, rows, columns]: [usize; 3] = dims;
-    let least = layers.div_ceil(10).max(2);
-    // Sums of a random walk along both axes of a layer; each layer is a little wider than the one before.
-    let walk = |random: &mut Random| -> Vec<f64> {
-        let mut field: Vec<f64> = (0..layers * rows * columns).map(|_| normal(random)).collect();
-        for index in 0..field.len() {
-            let (y, x) = (index / columns % rows, index % columns);
-            let before = |is_there: bool, distance: usize| if is_there { field[index - distance] } else { 0.0 };
-            let sum = before(x > 0, 1) + before(y > 0, columns) - before(x > 0 && y > 0, columns + 1);
-            field[index] += sum;
-        }
-        let largest = field.iter().fold(1e-9, |largest: f64, value| largest.max(value.abs()));
-        let layer = |index: usize| (index / (rows * columns)) as f64;
-        let value = |(index, value): (usize, &f64)| offset + amplitude * value / largest * (1.0 + 0.15 * layer(index));
-        field.iter().enumerate().map(value).map(|value| (value * places).round() / places).collect()
-    };
-    let field = walk(&mut random);
-    let layer = rows * columns;
-    if is_append {
-        let (mut first, mut end) = (0, least + random.below((layers - least) as u64) as usize);
-        while first < layers {
-            (first * layer..end * layer).for_each(|index| run.put(index, field[index]));
-            run.flush()?;
-            (first, end) = (end, layers.min(end + 1 + random.below(3) as usize));
-        }
-        return Ok(());
-    }
-    (0..field.len()).for_each(|index| run.put(index, field[index]));
-    run.flush()?;
-    let depth = least + random.below((layers - least) as u64) as usize;
-    let old = random.below((layers - depth + 1) as u64) as usize;
-    for _ in 0..5 {
-        let field = walk(&mut random);
-        let is_old = |index: &usize| (old..old + depth).contains(&(index / layer));
-        (0..field.len()).filter(|index| !is_old(index)).for_each(|index| run.put(index, field[index]));
-        run.flush()?;
-    }
-    Ok(())
-}
-
-/// `QUIRE_DECIMALS` says how many random cases are written, 60 without it.
-#[test]
-fn relative_bounds_of_decimals_hold() {
-    let cases = std::env::var("QUIRE_DECIMALS").map_or(60, |cases| cases.parse().unwrap());
-    let mut random = sampling::random("decimals");
-    let seeds = (0..cases).map(|_| random.next());
-    let broken: Vec<_> = seeds.filter_map(|seed| write_decimals(seed).err().map(|miss| (seed, miss))).collect();
-    for (seed, miss) in &broken {
-        println!("seed {seed}: {miss}");
-    }
-    assert!(broken.is_empty(), "{} of {cases} cases; QUIRE_SEED={} takes the same ones", broken.len(), sampling::seed());
 }

@@ -10,8 +10,6 @@
 //! earlier values  q divides every mantissa, up to exponent k; of positions between two steps (FORMAT.md 5.2), one in eight
 //! ```
 //!
-//! Of a factor's steps, the coarsest counts that explains the earlier values: see [`coarsest`].
-//!
 //! Values are sampled in groups of eight. Few fresh values are multiples of a power of two close to the wanted step. Groups without any such multiple are left
 //! out, so that a few hundred earlier values are found among a million fresh values.
 
@@ -41,8 +39,6 @@ const LEAST_SHARE: f64 = 1.0 / 16.0;
 /// If an earlier step is larger than the wanted one, the exact bits are taken, but only if the step has this number of different multiples. Fewer may be a
 /// user's own values, such as 50 and 100.
 const CERTAIN_DIFFERENT: usize = 3;
-/// Values on positions between two steps count from this number on, in multiples of the step.
-const LEAST_BETWEEN: f64 = 1.0 / 8.0;
 /// Number of binary digits of the greatest odd factor.
 const FACTOR_BITS: i32 = 6;
 /// The first sample is for steps of at least the wanted step divided by 2 to the power of this.
@@ -95,8 +91,12 @@ pub(super) struct Search<'a> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Earlier {
     step: f64,
+    /// The step's odd factor.
+    factor: u64,
     /// Number of different values that the step explains, [`CERTAIN_DIFFERENT`] at most.
     different: usize,
+    /// The share of a sample's values that are multiples of the step beyond chance.
+    share: f64,
 }
 
 impl Earlier {
@@ -111,35 +111,30 @@ impl Earlier {
     }
 }
 
-/// Numbers of values that are multiples of `odd * 2^k`, by level.
+/// Numbers of a sample's values that are multiples of `odd * 2^k`, by level.
 #[derive(Debug, Clone, Copy)]
 struct Multiples {
     odd: Odd,
-    /// Number of multiples minus the number that chance gives, which is one value in `odd.factor`; or 0 where chance may give all of them.
+    /// Number of multiples minus the number that chance gives, or 0 where chance may give all of them.
     excess: [f64; LEVELS],
-    /// Number of values that can be multiples and are none.
-    others: [f64; LEVELS],
+    /// Number of multiples that chance gives: one value in `odd.factor`.
+    by_chance: [f64; LEVELS],
 }
 
 impl Multiples {
     fn new(of_all: &Changes, of_multiples: &Changes, odd: Odd, least: f64) -> Self {
         let (mut all, mut multiples) = (0, 0);
-        let mut found = Self { odd, excess: [0.0; LEVELS], others: [0.0; LEVELS] };
+        let mut found = Self { odd, excess: [0.0; LEVELS], by_chance: [0.0; LEVELS] };
         for level in 0..LEVELS {
             all += of_all[level];
             multiples += of_multiples[level];
             let by_chance = f64::from(all) / odd.factor as f64;
             let excess = f64::from(multiples) - by_chance;
+            found.by_chance[level] = by_chance;
             // Six standard deviations of the number that chance gives.
             found.excess[level] = if excess >= 6.0 * by_chance.sqrt() + least { excess } else { 0.0 };
-            found.others[level] = f64::from(all - multiples);
         }
         found
-    }
-
-    /// Standard deviation of the number of multiples that chance adds from one level to a finer one. Each of them comes with `odd.factor - 1` others.
-    fn noise(&self, level: usize, finer: usize) -> f64 {
-        ((self.others[finer] - self.others[level]).max(0.0) / (self.odd.factor - 1) as f64).sqrt()
     }
 
     fn largest_excess(&self) -> f64 {
@@ -172,27 +167,19 @@ impl<'a> Search<'a> {
         Ok(self.run_on::<V>(self.sample::<V>(chunk, self.base)?).or(earlier))
     }
 
-    /// The grid that a sample shows: multiples of the odd factor that has the most of them beyond chance. Where they are a small share of the sample, that factor
-    /// must have the most different ones as well.
+    /// The grid that a sample shows. If its multiples are a small share of the sample, the search is repeated with each different value once, and must find an
+    /// equal odd factor.
     fn run_on<V: Value>(&self, mut values: Vec<f64>) -> Option<Earlier> {
-        let most = |one: Multiples, other: Multiples| if other.largest_excess() > one.largest_excess() { other } else { one };
-        let found = self.multiples(&values, LEAST_MULTIPLES).reduce(most).filter(|found| found.largest_excess() > 0.0)?;
-        let (count, explained) = (values.len() as f64, self.explained::<V>(&values, &found)?);
+        let found = self.best_grid_of::<V>(&values, LEAST_MULTIPLES)?;
         values.sort_unstable_by(f64::total_cmp);
         values.dedup();
-        let is_of_factor = |multiples: &Multiples| multiples.odd.factor == found.odd.factor;
-        let different = self.multiples(&values, LEAST_DIFFERENT).find(is_of_factor)?;
-        let level = coarsest((&found, &explained), (&different, &self.explained::<V>(&values, &different)?))?;
-        let (step, share) = (self.step(&found, level)?, found.excess[level] / count);
-        let is_certain = share >= LEAST_SHARE || {
-            let most_different = self.multiples(&values, LEAST_DIFFERENT).reduce(most)?;
-            most_different.largest_excess() > 0.0 && is_of_factor(&most_different)
-        };
-        is_certain.then(|| Earlier { step, different: count_different::<V>(&values, step) })
+        let is_certain = found.share >= LEAST_SHARE
+            || self.best_grid_of::<V>(&values, LEAST_DIFFERENT).is_some_and(|different| different.factor == found.factor);
+        is_certain.then_some(found)
     }
 
-    /// The multiples of each odd factor among values. `least` is the least number beyond chance.
-    fn multiples(&self, values: &[f64], least: f64) -> impl Iterator<Item = Multiples> {
+    /// The grid whose odd factor has the largest number of multiples beyond chance, `least` or more.
+    fn best_grid_of<V: Value>(&self, values: &[f64], least: f64) -> Option<Earlier> {
         let mut of_all: Changes = [0; LEVELS + 1];
         let mut of_multiples = [of_all; MAX_ODDS];
         for (mantissa, first, end) in values.iter().filter_map(|&value| self.levels_of(value)) {
@@ -205,22 +192,36 @@ impl<'a> Search<'a> {
                 }
             }
         }
-        of_multiples
-            .into_iter()
+        let found = of_multiples
+            .iter()
             .zip(self.odds)
-            .map(move |(of_multiples, &odd)| Multiples::new(&of_all, &of_multiples, odd, least))
+            .map(|(of_multiples, &odd)| Multiples::new(&of_all, of_multiples, odd, least))
+            .reduce(|one, other| if other.largest_excess() > one.largest_excess() { other } else { one })
+            .filter(|found| found.largest_excess() > 0.0)?;
+        self.coarsest::<V>(values, &found)
     }
 
-    /// Number of values that the step of each level explains: multiples beyond chance, and values on positions between two steps. 0 without such multiples. If
-    /// only few values are on positions, they are there by chance and do not count: an interpolated chunk has more values on positions than multiples.
-    fn explained<V: Value>(&self, values: &[f64], found: &Multiples) -> Option<[f64; LEVELS]> {
+    /// The coarsest step that explains about as many values as the best step does. A step explains its multiples and the values on positions between two steps.
+    fn coarsest<V: Value>(&self, values: &[f64], found: &Multiples) -> Option<Earlier> {
+        const STANDARD_DEVIATIONS: f64 = 3.0;
+        const SHARE_OF_MOST: f64 = 0.98;
         let mut explained = found.excess;
-        for (level, explained) in explained.iter_mut().enumerate().filter(|(_, explained)| **explained > 0.0) {
-            let is_between = is_between_steps::<V>(self.step(found, level)?);
-            let between = values.iter().filter(|&&value| is_between(value)).count() as f64;
-            *explained += if between >= LEAST_BETWEEN * *explained { between } else { 0.0 };
+        for level in (0..LEVELS).filter(|&level| found.excess[level] > 0.0) {
+            let step = self.step(found, level)?;
+            let is_between = is_between_steps::<V>(step);
+            explained[level] += values.iter().filter(|&&value| is_between(value)).count() as f64;
         }
-        Some(explained)
+        let most = explained.iter().copied().fold(0.0, f64::max);
+        let noise =
+            STANDARD_DEVIATIONS * explained.iter().zip(found.by_chance).find(|&(&explained, _)| explained == most)?.1.sqrt();
+        let level = explained.iter().rposition(|&explained| explained > 0.0 && explained >= SHARE_OF_MOST * most - noise)?;
+        let step = self.step(found, level)?;
+        Some(Earlier {
+            step,
+            factor: found.odd.factor,
+            different: count_different::<V>(values, step),
+            share: found.excess[level] / values.len() as f64,
+        })
     }
 
     fn step(&self, found: &Multiples, level: usize) -> Option<f64> {
@@ -287,32 +288,6 @@ impl<'a> Search<'a> {
         let end = (lowest_bit(value).saturating_sub(self.base).saturating_add(1)).min(LEVELS as i32);
         (is_normal && first < end).then(|| (fraction >> fraction.trailing_zeros(), first as usize, end as usize))
     }
-}
-
-/// The level of the coarsest step that explains about as many values as the best step does, or loses few of the different ones. `found` and `explained` are of
-/// all values, `different` and `explained_different` of different values.
-///
-/// Chance makes fresh values multiples of a fine step, and equal values together: a frequent decimal may be more values than noise explains. Among different
-/// values that decimal counts once. A step that is too coarse loses many of them: half of the different multiples of an earlier step are no multiples of twice
-/// that step.
-fn coarsest(
-    (found, explained): (&Multiples, &[f64; LEVELS]),
-    (different, explained_different): (&Multiples, &[f64; LEVELS]),
-) -> Option<usize> {
-    const SHARE_OF_MOST: f64 = 0.98;
-    const MOST_DEVIATIONS: f64 = 3.0;
-    const LOST_SHARE: f64 = 1.0 / 8.0;
-    const LOST_DEVIATIONS: f64 = 4.0;
-    const LEAST_LOST: f64 = 2.0;
-    let best = (0..LEVELS).reduce(|one, other| if explained[other] > explained[one] { other } else { one })?;
-    (best..LEVELS).rfind(|&level| {
-        let has_most = explained[level] >= SHARE_OF_MOST * explained[best] - MOST_DEVIATIONS * found.noise(level, best);
-        let lost = explained_different[best] - explained_different[level];
-        let allowed = LOST_DEVIATIONS * different.noise(level, best) + LEAST_LOST;
-        let has_most_different =
-            explained_different[level] > 0.0 && lost <= LOST_SHARE * explained_different[level] && lost <= allowed;
-        explained[level] > 0.0 && (has_most || has_most_different)
-    })
 }
 
 /// Largest number of odd factors of a ladder.
@@ -399,18 +374,6 @@ mod tests {
         for wanted in [0.98 * step, 1.02 * step, 4.0 * step] {
             assert_eq!(step_for(&values, step / 1024.0, wanted), Some(step));
         }
-    }
-
-    #[test]
-    fn a_frequent_decimal_does_not_make_the_step_finer() {
-        let step = 31.0 / 512.0;
-        let is_multiple = |value: f32, step: f64| (f64::from(value) / step).fract() == 0.0;
-        let by_chance = |decimal: &f32| is_multiple(*decimal, step / 512.0) && !is_multiple(*decimal, step);
-        let frequent = (1..1000).map(|tenths| tenths as f32 / 10.0).find(by_chance).unwrap();
-        let mut values: Vec<f32> = (0..1100).map(|index| (f64::from(100 + index % 90) * step) as f32).collect();
-        values.extend((0..400).map(|index| (1 + index % 97) as f32 / 10.0));
-        values.extend([frequent; 60]);
-        assert_eq!(step_for(&values, step / 1024.0, 1.3 * step), Some(step));
     }
 
     #[test]
