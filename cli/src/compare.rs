@@ -1,4 +1,5 @@
-//! Compares values with the original ones in f64, without the codec's own arithmetic. `repack`, `estimate` and `verify` all use this one comparison.
+//! Compares values with the original ones in f64, without the codec's own arithmetic, but for which values are far. `repack`, `estimate` and `verify` all use this
+//! one comparison.
 
 mod difference;
 mod extremes;
@@ -6,8 +7,10 @@ mod extremes;
 pub(crate) use difference::{Difference, Far};
 use extremes::{Extremes, LANES};
 use quire_codec::stages::element::Element;
+use quire_codec::stages::fills::Span;
 use quire_codec::stages::small_float::{BFloat16, Binary16};
-use quire_codec::{ByteOrder, ErrorBound, Scalar};
+use quire_codec::stages::span_of;
+use quire_codec::{ByteOrder, Config, ErrorBound, Layout, Scalar, Shape};
 
 /// Decibels by which the PSNR of a chunk may be below what was asked for, as the encoder promises (codec/src/bound/psnr.rs).
 const PSNR_TOLERANCE: f64 = 0.05;
@@ -53,17 +56,21 @@ pub(crate) struct Kind<'a> {
 /// Compares the original bytes of a chunk with those of a copy. `bound` is the error that is promised; without one only NaN, infinities, fill values and
 /// missing values have to be equal.
 pub(crate) fn compare(original: &[u8], read: &[u8], kind: Kind<'_>, bound: Option<ErrorBound>) -> Difference {
+    let span = match bound {
+        Some(bound @ (ErrorBound::Relative(_) | ErrorBound::Psnr(_) | ErrorBound::Ratio { .. })) => span(original, kind, bound),
+        _ => Span::ALL,
+    };
     macro_rules! as_floats {
         ($type:ty, $wide:expr) => {{
             let (wide, error) = (|value: $type| $wide(value), |one: $type, other: $type| ($wide(one) - $wide(other)).abs());
-            Comparison { original, read, kind, wide, error }.run(bound)
+            Comparison { original, read, kind, span, wide, error }.run(bound)
         }};
     }
     // Integers are subtracted before they are rounded to f64.
     macro_rules! as_integers {
         ($type:ty) => {{
             let (wide, error) = (|value: $type| value as f64, |one: $type, other: $type| one.abs_diff(other) as f64);
-            Comparison { original, read, kind, wide, error }.run(bound)
+            Comparison { original, read, kind, span, wide, error }.run(bound)
         }};
     }
     match kind.scalar {
@@ -82,11 +89,20 @@ pub(crate) fn compare(original: &[u8], read: &[u8], kind: Kind<'_>, bound: Optio
     }
 }
 
+/// The values of a chunk that are not far. Far values have no part in its range, and come back bit for bit.
+fn span(original: &[u8], kind: Kind<'_>, bound: ErrorBound) -> Span {
+    let values = (original.len() / kind.scalar.size()) as u64;
+    let (Ok(shape), Ok(config)) = (Shape::new(&[values]), Config::new(bound)) else { return Span::ALL };
+    let layout = Layout { scalar: kind.scalar.of_values(), byte_order: kind.byte_order, shape };
+    span_of(original, &layout, &Config { fill_value: kind.fill.first().copied(), ..config })
+}
+
 /// Two chunks of one element type: a value in f64, and the distance of two values in f64.
 struct Comparison<'a, Wide, Error> {
     original: &'a [u8],
     read: &'a [u8],
     kind: Kind<'a>,
+    span: Span,
     wide: Wide,
     error: Error,
 }
@@ -131,7 +147,7 @@ impl<Wide, Error> Comparison<'_, Wide, Error> {
     {
         let bits = Self::bits(value);
         let is_among = |list: &[u64]| list.iter().any(|&each| each & mask::<V>() == bits);
-        let is_outside = !(self.wide)(value).is_finite() || is_among(self.kind.fill);
+        let is_outside = !(self.wide)(value).is_finite() || self.span.is_far((self.wide)(value)) || is_among(self.kind.fill);
         (is_outside || is_among(self.kind.missing), is_outside)
     }
 
@@ -145,7 +161,7 @@ impl<Wide, Error> Comparison<'_, Wide, Error> {
         let mut is_finite = true;
         for (value, &element) in values.iter_mut().zip(part) {
             *value = (self.wide)(element);
-            is_finite &= value.is_finite();
+            is_finite &= value.is_finite() & !self.span.is_far(*value);
         }
         let occurs = |bits: u64| part.iter().fold(false, |found, &element| found | (Self::bits(element) == bits & mask::<V>()));
         let is_plain = is_finite && !self.kind.fill.iter().chain(self.kind.missing).any(|&bits| occurs(bits));
@@ -223,7 +239,7 @@ impl<Wide, Error> Comparison<'_, Wide, Error> {
             if Self::bits(before[index]) != Self::bits(after[index]) {
                 difference.changed += 1;
                 difference.broken.get_or_insert_with(|| {
-                    let promise = "fill values, missing values and what is not finite are kept bit for bit";
+                    let promise = "fill values, missing values, far values and what is not finite are kept bit for bit";
                     self.missed(first + index, before[index], after[index], promise)
                 });
             }
@@ -474,6 +490,22 @@ mod tests {
             sum.add(&Difference { far: Some(Far { value: times, times, chunks: 1 }), ..Difference::default() });
         }
         assert_eq!(sum.far, Some(Far { value: 30.0, times: 30.0, chunks: 2 }));
+    }
+
+    #[test]
+    fn far_values_have_no_part_in_a_range() {
+        let original: Vec<f32> = (0..64u8).map(|index| if index == 9 { 1e20 } else { f32::from(index) / 7.0 }).collect();
+        let mut read = original.clone();
+        read[0] += 0.008;
+        let found = compare(&bytes(&original), &bytes(&read), KIND, Some(ErrorBound::Relative(1e-3)));
+        assert!(found.range() == 9.0 && found.beyond == 0 && found.values == 63, "{found:?}");
+        read[9] = 2e20;
+        let found = compare(&bytes(&original), &bytes(&read), KIND, Some(ErrorBound::Psnr(60.0)));
+        assert_eq!((found.changed, found.range()), (1, 9.0));
+        assert_eq!(
+            compare(&bytes(&original), &bytes(&original), KIND, Some(ErrorBound::Absolute(1.0))).range(),
+            f64::from(1e20f32)
+        );
     }
 
     #[test]

@@ -34,6 +34,7 @@ use crate::bound::padding::without_padding;
 use crate::config::{Config, ErrorBound, PredictorPolicy};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
+pub use far::span_of;
 
 /// The largest bound that can be settled, in the data's unit.
 const LARGEST_BOUND: f64 = 1e300;

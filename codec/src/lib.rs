@@ -89,7 +89,7 @@ pub use workspace::Workspace;
 /// The modules of the stages. The GPU's codec shares their constants and choices; tools and measurements run single stages. A program that compresses and
 /// decompresses chunks needs none of them, and they change from version to version.
 pub mod stages {
-    pub use crate::bound::{Compressor, settled, with_settled_bound};
+    pub use crate::bound::{Compressor, settled, span_of, with_settled_bound};
     pub use crate::entropy::{adaptive, alphabet, bitshuffle, book_choice, book_lengths, codebook, dictionary, lanes, tokens};
     pub use crate::layout::Axes;
     pub use crate::number::{element, fixed_log2, integer, pairs, patched16, rounding, small_float, value};

@@ -28,8 +28,9 @@ const FAR_RANGES_OFTEN: f64 = 8.0;
 /// Number of times that fill values occur and that single large values do not.
 const OFTEN: u64 = 16;
 
-/// The values of a chunk that are not far.
-pub(super) fn span_of(chunk: &[u8], layout: &Layout, config: &Config) -> Span {
+/// The values of a chunk that are not far, under a bound that depends on the chunk.
+#[must_use]
+pub fn span_of(chunk: &[u8], layout: &Layout, config: &Config) -> Span {
     with_element!(layout.scalar, V => {
         let groups_in = |span| Groups::<V>::new(chunk, layout.byte_order, &Config { span, ..*config });
         let Some(mut ends) = groups_in(Span::ALL).ends() else { return Span::ALL };
