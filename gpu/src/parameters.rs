@@ -100,22 +100,23 @@ pub(crate) fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, p
     };
     let kind = kind_of(grid.coding(), layout.scalar).unwrap_or(LINEAR);
     let of_grid = |half_step: f64, fixed: &[u64]| of_grid(layout, kind, half_step, fixed);
-    let (of_grid, (fill_bits, has_fill)) = match (grid, config.bound) {
+    let (of_grid, (fill_bits, has_fill)) = match grid {
         // The kernels find the lattice themselves, and with it whether the fill value needs care.
-        (Grid::Linear(_), ErrorBound::Absolute(bound)) => {
+        Grid::Linear(quantizer) if is_lattice_open(grid) => {
+            let bound = quantizer.bound();
             (of_grid(bound, &[bound.to_bits()]), fill_bits(config.fill_value.map(u64::cast_signed)))
         }
-        (Grid::Linear(lattice), _) => {
+        Grid::Linear(lattice) => {
             let half_step = lattice.half_step();
             (EncodeParameters { bound: 0.0, ..of_grid(half_step, &[half_step.to_bits()]) }, fill_bits(lattice.fill()))
         }
-        (Grid::Exact, _) => (of_grid(1.0, &[]), fill_bits(None)),
-        (Grid::Steps(steps), _) => (of_grid(steps.bound() as f64 + 0.5, &[steps.bound()]), fill_bits(steps.fill())),
-        (Grid::Logarithmic(grid), _) => {
+        Grid::Exact => (of_grid(1.0, &[]), fill_bits(None)),
+        Grid::Steps(steps) => (of_grid(steps.bound() as f64 + 0.5, &[steps.bound()]), fill_bits(steps.fill())),
+        Grid::Logarithmic(grid) => {
             let of_grid = of_grid(grid.half_step(), &[grid.half_step().to_bits(), grid.offset().cast_unsigned()]);
             (EncodeParameters { bound: grid.bound(), ..of_grid }, fill_bits(grid.fill()))
         }
-        (Grid::Decimal(grid), _) => (of_grid(grid.step() / 2.0, &[grid.divisor()]), fill_bits(None)),
+        Grid::Decimal(grid) => (of_grid(grid.step() / 2.0, &[grid.divisor()]), fill_bits(None)),
     };
     EncodeParameters {
         fill_bits,
@@ -132,6 +133,11 @@ pub(crate) fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, p
         books: config.books.len() as u32,
         ..of_grid
     }
+}
+
+/// Whether the kernels look for a chunk's lattice: on the grid of an absolute bound. A lattice for exact bits is known before.
+pub(crate) fn is_lattice_open(grid: &Grid) -> bool {
+    matches!(grid, Grid::Linear(quantizer) if quantizer.bound() > 0.0)
 }
 
 /// Grid and predictor of a chunk, as the codec chooses them.

@@ -12,10 +12,10 @@ use std::sync::atomic::Ordering;
 
 use cudarc::driver::CudaStream;
 use quire_codec::memory::Boxed;
-use quire_codec::stages::choice::{TileChoice, TileCounts};
+use quire_codec::stages::choice::{TileChoice, TileCounts, tries_exact_bits};
 use quire_codec::stages::grid::Grid;
 use quire_codec::stages::predictor::Predictor;
-use quire_codec::{CodingPolicy, Config, ErrorBound, Layout, Unverified, Workspace, memory};
+use quire_codec::{CodingPolicy, Config, Layout, Unverified, Workspace, memory};
 
 use crate::chunk::{Chunk, ChunkRoom};
 use crate::copy::{beside, copy, is_split};
@@ -28,7 +28,7 @@ use crate::loaded::Loaded;
 use crate::memory::{DeviceMemory, PinnedMemory, bytes_of, copy_on_device, download, read_plain, upload};
 use crate::parameters::{
     FIRST_VALUES, MAX_VALUE_LEN, constant_parameters, dataset_books, decode_parameters, encode_parameters, for_chunk,
-    has_nothing_to_inspect,
+    has_nothing_to_inspect, is_lattice_open,
 };
 use crate::plan::{DecodePlan, DecodeVariant, EncodePlan, EncodeVariant, Key, Memory, Variant};
 use crate::ring::Ring;
@@ -187,9 +187,10 @@ impl Session {
         config: &Config,
     ) -> Result<usize> {
         let Chunk { bytes: chunk, is_pinned } = chunk;
-        let searched = matches!(config.bound, ErrorBound::Absolute(_)) && layout.scalar.is_float();
         // Only on an absolute bound's grid do the kernels look for a lattice; on every grid they look for a constant chunk.
-        let needs_no_inspection = searched && has_nothing_to_inspect(chunk, layout, config);
+        let needs_no_inspection = has_nothing_to_inspect(chunk, layout, config);
+        // The choice between exact bits and a bound's grid is the codec's own.
+        let is_on_tiles = TileChoice::is_made_for(layout, config) && !tries_exact_bits(chunk, layout, config);
         let bit_planes = config.coding == CodingPolicy::Bitshuffle;
         let linear = layout.scalar.is_float();
         let variant =
@@ -206,7 +207,7 @@ impl Session {
             if layout.is_constant(chunk) {
                 return Ok(Choice::Constant);
             }
-            match TileChoice::of_chunk(chunk, layout, config) {
+            match is_on_tiles.then(|| TileChoice::of_chunk(chunk, layout, config)).flatten() {
                 Some(choice) => tiles.start(loaded, &choice, layout, Source::Host(chunk)).map(|()| Choice::OnTiles(choice)),
                 None => for_chunk(chooser, chunk, layout, config).map(|(grid, predictor)| Choice::Made(grid, predictor)),
             }
@@ -214,7 +215,7 @@ impl Session {
         // The chunk is on its way while its grid and its predictor are chosen. A helper that wakes up for that is too late where the copy needs none: then
         // the tiles come first, which take this thread a few microseconds.
         let is_copied_by_many = !is_pinned && is_split(chunk.len());
-        let (sent, chosen) = if TileChoice::is_made_for(layout, config) && !is_copied_by_many {
+        let (sent, chosen) = if is_on_tiles && !is_copied_by_many {
             let chosen = choose();
             (send(), chosen)
         } else {
@@ -231,8 +232,8 @@ impl Session {
             Some((grid, predictor)) => {
                 let linear = matches!(grid, Grid::Linear(_));
                 let interpolated = predictor.is_interpolation();
-                let chosen =
-                    EncodeVariant { interpolated, linear, needs_no_inspection: needs_no_inspection || !searched, ..variant };
+                let needs_no_inspection = needs_no_inspection || !is_lattice_open(&grid);
+                let chosen = EncodeVariant { interpolated, linear, needs_no_inspection, ..variant };
                 if chosen != variant {
                     number = self.encoder(loaded, layout, 1, chosen)?;
                 }

@@ -18,13 +18,14 @@ mod tile_lanes;
 mod tiles;
 mod whole;
 
+pub use self::grid_kind::tries_exact_bits;
 pub use self::residual_stats::{LARGE_MAGNITUDE, MAX_COUNTED_MAGNITUDE, OUTLIER_BITS};
 pub use self::tile::{DIFFERENCE_TILES, INTERPOLATED_TILES, MAX_TILE_VALUES, Tiles};
 pub use self::tile_counts::{InterpolatedCounts, KINDS, ResidualCounts, SETS, TileCounts};
 pub use self::tiles::TileChoice;
 
 use self::interpolated_tiles::InterpolatedTiles;
-use self::residual_stats::{best_set, best_set_with_edges};
+use self::residual_stats::{Gain, best_set, best_set_with_edges};
 use crate::config::{CodingPolicy, Config, PredictorPolicy};
 use crate::error::Result;
 use crate::layout::Axes;
@@ -106,8 +107,8 @@ impl Chooser {
         Ok((axes_of(set, &layout.shape), stats[set].bits()))
     }
 
-    /// Chooses the predictor of a chunk of floating-point numbers on an absolute bound's rounding grid. The choice depends on the chunk's values and
-    /// `config` alone, not on earlier chunks. Codes or residuals that are made on the way stay in `coded`.
+    /// Chooses the predictor of a chunk of floating-point numbers on an absolute bound's rounding grid, and says what it gains. The choice depends on the
+    /// chunk's values and `config` alone, not on earlier chunks. Codes or residuals that are made on the way stay in `coded`.
     pub(crate) fn choose<V: Value>(
         &mut self,
         chunk: &[u8],
@@ -115,16 +116,19 @@ impl Chooser {
         quantizer: &Quantizer,
         config: &Config,
         coded: &mut Quantized<'_, V::Code>,
-    ) -> Result<Predictor> {
+    ) -> Result<(Predictor, Gain)> {
         let all = Axes::all(&layout.shape);
-        match config.predictor {
-            PredictorPolicy::Lorenzo => return Ok(all.into()),
-            PredictorPolicy::Axes(byte) => return Ok(Axes::from_byte(byte & all.to_byte(), &layout.shape).unwrap_or(all).into()),
+        let fixed = match config.predictor {
+            PredictorPolicy::Lorenzo => Some(all.into()),
+            PredictorPolicy::Axes(byte) => Some(Axes::from_byte(byte & all.to_byte(), &layout.shape).unwrap_or(all).into()),
             PredictorPolicy::Interpolation(kind) => {
                 let kind = InterpolationKind::new(kind.rough() & all.to_byte(), kind.is_linear());
-                return Ok(if quantizer.fine::<V>().is_some() { Predictor::Interpolation(kind) } else { all.into() });
+                Some(if quantizer.fine::<V>().is_some() { Predictor::Interpolation(kind) } else { all.into() })
             }
-            PredictorPolicy::Auto | PredictorPolicy::Differences => {}
+            PredictorPolicy::Auto | PredictorPolicy::Differences => None,
+        };
+        if let Some(predictor) = fixed {
+            return Ok((predictor, Gain::NONE));
         }
         let fine = fine_grid_of::<V>(quantizer, config);
         if Tiles::for_differences(&layout.shape).is_chunk_small() {
@@ -195,7 +199,7 @@ mod tests {
         let expected = plain.predictor(&fine_grid_of::<V>(&quantizer, &config));
         let (mut shared, mut codes) = (Shared::default(), Vec::new());
         let (chooser, mut coded) = shared.split(&mut codes);
-        let chosen = chooser.choose::<V>(&chunk, &layout, &quantizer, &config, &mut coded).unwrap();
+        let chosen = chooser.choose::<V>(&chunk, &layout, &quantizer, &config, &mut coded).unwrap().0;
         assert_eq!(chosen.to_byte(), expected.to_byte(), "{dims:?}, bound {bound}");
         chosen
     }
@@ -340,7 +344,7 @@ mod tests {
                 let (mut shared, mut codes) = (Shared::default(), Vec::new());
                 let (chooser, mut coded) = shared.split(&mut codes);
                 let config = Config { predictor, ..Config::absolute(0.1).unwrap() };
-                chooser.choose::<f32>(chunk, &layout, &quantizer, &config, &mut coded).unwrap().is_interpolation()
+                chooser.choose::<f32>(chunk, &layout, &quantizer, &config, &mut coded).unwrap().0.is_interpolation()
             };
             assert!(!is_interpolated(&rough, PredictorPolicy::Auto), "{dims:?}: values are out of the fine grid's reach");
             assert!(is_interpolated(&smooth, PredictorPolicy::Auto), "{dims:?}");

@@ -42,6 +42,11 @@ impl<C: Integer> Quantized<'_, C> {
         self.exceptions.clear(elements)
     }
 
+    /// Forgets codes and residuals: the chunk gets another grid.
+    pub(crate) fn forget(&mut self) {
+        (self.has_codes, self.residuals_of) = (false, None);
+    }
+
     /// Quantizes a chunk on an absolute bound's rounding grid.
     pub(crate) fn quantize<V: Value<Code = C>>(&mut self, chunk: &[u8], layout: &Layout, quantizer: &Quantizer) -> Result<()> {
         self.clear(layout)?;

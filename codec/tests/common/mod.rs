@@ -55,9 +55,10 @@ pub(crate) enum Content {
     Constant,
     Outliers,
     MinusZero,
+    Counts,
 }
 
-pub(crate) const CONTENTS: [Content; 14] = [
+pub(crate) const CONTENTS: [Content; 15] = [
     Content::Smooth,
     Content::Noise,
     Content::MostlyZero,
@@ -72,6 +73,7 @@ pub(crate) const CONTENTS: [Content; 14] = [
     Content::Constant,
     Content::Outliers,
     Content::MinusZero,
+    Content::Counts,
 ];
 
 /// Shapes that every matrix has.
@@ -146,6 +148,8 @@ pub(crate) fn values(content: Content, elements: usize, seed: u64) -> Vec<f64> {
                     }
                 }
                 Content::MinusZero => [-0.0, 0.0, 1.0][random.below(3) as usize],
+                // Most are 0.
+                Content::Counts => random.below(12).saturating_sub(7) as f64,
             }
         })
         .collect()

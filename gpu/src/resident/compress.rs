@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::job::{CopiedBox, CopiedRun, DatasetBooks, EncodeParameters, EncodeResult, Inspection};
 use crate::launch::Kernels;
 use crate::memory::download;
-use crate::parameters::{constant_parameters, dataset_books, encode_parameters};
+use crate::parameters::{constant_parameters, dataset_books, encode_parameters, is_lattice_open};
 use crate::plan::{EncodePlan, EncodeVariant, Key, Memory, Variant};
 use crate::room::{MAX_ROOMS, Room};
 use crate::tiles::predictor_of;
@@ -307,7 +307,7 @@ impl<'a> Compressing<'a> {
         if inspection.differs == 0 {
             return Some(self.constant());
         }
-        if inspection.has_no_lattice == 0 {
+        if inspection.has_no_lattice == 0 || inspection.is_bound_below_digits == 1 {
             return None;
         }
         Some(self.kernels_with(self.config, &choice.grid(), predictor_of(predictor, self.layout)?, true))
@@ -343,9 +343,8 @@ impl<'a> Compressing<'a> {
         };
         let config = self.config.with_bound(bound);
         let (grid, predictor) = workspace.choose(chunk, self.layout, &config)?;
-        // Only on an absolute bound's grid do the kernels look for a lattice; none of these chunks is constant.
-        let is_searched = matches!(bound, ErrorBound::Absolute(_)) && self.layout.scalar.is_float();
-        Ok(self.kernels_with(&config, &grid, predictor, !is_searched))
+        // None of these chunks is constant.
+        Ok(self.kernels_with(&config, &grid, predictor, !is_lattice_open(&grid)))
     }
 
     /// Makes a chunk's stream the ordinary way.

@@ -1,6 +1,6 @@
 //! Tiles, on which predictors are compared: their counts, and the choice that follows from them.
 
-use quire_codec::stages::choice::TileChoice;
+use quire_codec::stages::choice::{TileChoice, tries_exact_bits};
 use quire_codec::{Config, Layout, Workspace};
 use quire_gpu::{Batch, Device};
 
@@ -53,7 +53,11 @@ impl TileReport {
             return;
         };
         let expected = choice.measure(chunk, layout).expect("memory");
-        let predictor = self.cpu.choose(chunk, layout, config).expect("memory").1;
+        // Exact bits, where they are tried, are no choice of tiles.
+        let predictor = match tries_exact_bits(chunk, layout, config) {
+            true => choice.decide(&expected),
+            false => self.cpu.choose(chunk, layout, config).expect("memory").1,
+        };
         self.on_host += 1;
         self.on_device += usize::from(there.is_some());
         self.interpolated += usize::from(predictor.is_interpolation());

@@ -1,9 +1,10 @@
 //! Stage 0 (FORMAT.md §11): the kind of a chunk's grid (rounding grid, lattice, logarithm, steps of integers or exact bits) and its predictor.
 
-use super::Chooser;
+use super::{Chooser, is_predictor_open};
 use crate::config::{Config, ErrorBound};
 use crate::error::{Error, Result};
-use crate::layout::Layout;
+use crate::layout::{Axes, Layout};
+use crate::number::dispatch::with_float;
 use crate::number::integer::Integer as _;
 use crate::number::value::Value;
 use crate::predict::predictor::Predictor;
@@ -11,7 +12,9 @@ use crate::predict::quantized::Quantized;
 use crate::quantize::decimal::divisor;
 use crate::quantize::grid::Grid;
 use crate::quantize::integer_steps::{IntegerElement, Steps};
+use crate::quantize::last_digit;
 use crate::quantize::lattice;
+use crate::quantize::linear::quantize_one;
 use crate::quantize::logarithm::{Logarithm, is_too_fine};
 use crate::quantize::quantizer::Quantizer;
 
@@ -28,47 +31,78 @@ pub(crate) fn for_floats<V: Value>(
     coded: &mut Quantized<'_, V::Code>,
 ) -> Result<(Grid, Predictor)> {
     let order = layout.byte_order;
-    match config.bound {
+    let (bits, grid, predictor) = match config.bound {
         ErrorBound::Absolute(bound) => {
             let quantizer = Quantizer::for_chunk::<V>(chunk, order, bound, config.fill::<V>());
-            let predictor = chooser.choose::<V>(chunk, layout, &quantizer, config, coded)?;
-            Ok((Grid::Linear(quantizer), predictor))
+            let (predictor, gain) = chooser.choose::<V>(chunk, layout, &quantizer, config, coded)?;
+            if !tries_exact_bits(chunk, layout, config) {
+                return Ok((Grid::Linear(quantizer), predictor));
+            }
+            // An exception counts with the code of its bits, which is far from those of its neighbours.
+            let code = |value: V| quantize_one(value, &quantizer).unwrap_or_else(|| value.to_code()).to_i64();
+            let (_, bits) = chooser.choose_axes::<V>(chunk, layout, config.predictor, code)?;
+            (gain.bits(bits), Grid::Linear(quantizer), predictor)
         }
         ErrorBound::PointwiseRelative(bound) if !is_too_fine(bound, V::SIZE) => {
             let grid = Logarithm::for_chunk::<V>(chunk, order, bound, config.fill::<V>());
             let code = |value: V| grid.nearest(value).to_i64();
-            let (axes, _) = chooser.choose_axes::<V>(chunk, layout, config.predictor, code)?;
-            Ok((Grid::Logarithmic(grid), axes.into()))
+            let (axes, bits) = chooser.choose_axes::<V>(chunk, layout, config.predictor, code)?;
+            if !tries_exact_bits(chunk, layout, config) {
+                return Ok((Grid::Logarithmic(grid), axes.into()));
+            }
+            (bits, Grid::Logarithmic(grid), axes.into())
         }
-        ErrorBound::Lossless | ErrorBound::PointwiseRelative(_) => for_exact_bits::<V>(chunk, layout, config, chooser),
-        bound => Err(unsettled(bound)),
+        ErrorBound::Lossless | ErrorBound::PointwiseRelative(_) => {
+            let exact = for_exact_bits::<V>(chunk, layout, config, chooser)?;
+            return Ok((exact.grid, exact.axes.into()));
+        }
+        bound => return Err(unsettled(bound)),
+    };
+    let exact = for_exact_bits::<V>(chunk, layout, config, chooser)?;
+    if exact.bits < bits {
+        coded.forget();
+        return Ok((exact.grid, exact.axes.into()));
     }
+    Ok((grid, predictor))
+}
+
+/// Whether the exact bits of a chunk are tried beside its bound, which is settled: they may take less space.
+#[must_use]
+pub fn tries_exact_bits(chunk: &[u8], layout: &Layout, config: &Config) -> bool {
+    is_predictor_open(config)
+        && with_float!(layout.scalar, V => last_digit::is_above_bound::<V>(chunk, layout.byte_order, config), else false)
+}
+
+/// A grid for exact bits, with the axes of its differences and the estimate of their bits.
+struct ExactBits {
+    bits: u64,
+    grid: Grid,
+    axes: Axes,
 }
 
 /// Chooses grid and predictor of floating-point numbers that keep their exact bits: of codes of the bits, a lattice and decimals, the one with the fewest
 /// estimated bits.
-fn for_exact_bits<V: Value>(chunk: &[u8], layout: &Layout, config: &Config, chooser: &mut Chooser) -> Result<(Grid, Predictor)> {
+fn for_exact_bits<V: Value>(chunk: &[u8], layout: &Layout, config: &Config, chooser: &mut Chooser) -> Result<ExactBits> {
     let (axes, bits) = chooser.choose_axes::<V>(chunk, layout, config.predictor, |value: V| value.to_code().to_i64())?;
-    let mut best = (bits, Grid::Exact, axes);
+    let mut best = ExactBits { bits, grid: Grid::Exact, axes };
     let spacing = lattice::exact_spacing::<V>(chunk, layout.byte_order);
     if let Some(spacing) = spacing {
         let inverse = spacing.recip();
         let code = |value: V| (value.to_f64() * inverse) as i64;
         let (axes, bits) = chooser.choose_axes::<V>(chunk, layout, config.predictor, code)?;
-        if bits < best.0 {
-            best = (bits, Grid::Linear(Quantizer::exact(spacing)), axes);
+        if bits < best.bits {
+            best = ExactBits { bits, grid: Grid::Linear(Quantizer::exact(spacing)), axes };
         }
     }
     if let Some(decimal) = divisor::exact_grid::<V>(chunk, layout.byte_order, spacing) {
-        // An exception counts with the code of its bits, which is far from those of its neighbours.
+        // Exceptions count as on a bound's grid.
         let code = |value: V| decimal.code(value).unwrap_or_else(|| value.to_code()).to_i64();
         let (axes, bits) = chooser.choose_axes::<V>(chunk, layout, config.predictor, code)?;
-        if bits < best.0 {
-            best = (bits, Grid::Decimal(decimal), axes);
+        if bits < best.bits {
+            best = ExactBits { bits, grid: Grid::Decimal(decimal), axes };
         }
     }
-    let (_, grid, axes) = best;
-    Ok((grid, axes.into()))
+    Ok(best)
 }
 
 /// Chooses grid and predictor of a chunk of integers. The bound of `config` must be settled: absolute or lossless.
@@ -142,6 +176,13 @@ mod tests {
         // Multiples of 1/4 are on a lattice, whose half step is 1/8; those of 1/100 are whole numbers over 100.
         assert!(matches!(of_floats(&quarters, ErrorBound::Lossless), Ok((Grid::Linear(grid), _)) if grid.half_step() == 0.125));
         assert!(matches!(of_floats(&cents, ErrorBound::Lossless), Ok((Grid::Decimal(grid), _)) if grid.divisor() == 100));
+        // So are they under a bound below their last digit, but not under a wide one.
+        for bound in [ErrorBound::Absolute(1e-4), ErrorBound::PointwiseRelative(1e-6)] {
+            assert!(matches!(of_floats(&cents, bound), Ok((Grid::Decimal(grid), _)) if grid.divisor() == 100), "{bound:?}");
+            assert!(matches!(of_floats(&quarters, bound), Ok((Grid::Linear(grid), _)) if grid.half_step() == 0.125), "{bound:?}");
+        }
+        assert!(matches!(of_floats(&cents, ErrorBound::Absolute(0.3)), Ok((Grid::Linear(grid), _)) if grid.half_step() == 0.3));
+        assert!(matches!(of_floats(&cents, ErrorBound::PointwiseRelative(0.1)), Ok((Grid::Logarithmic(_), _))));
     }
 
     #[test]

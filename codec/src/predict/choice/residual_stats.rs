@@ -251,6 +251,27 @@ impl Estimate {
     }
 }
 
+/// What a predictor gains: its estimate as a share of that of the best differences, in 2^-32.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Gain(u128);
+
+impl Gain {
+    /// That of differences.
+    pub(super) const NONE: Self = Self(1 << 32);
+
+    /// The share that one estimate is of another, value for value.
+    pub(super) fn of(estimate: &Estimate, differences: &Estimate) -> Self {
+        let product = |bits: u64, values: u64| u128::from(bits) * u128::from(values);
+        let share = (product(estimate.bits, differences.values) << 32).checked_div(product(differences.bits, estimate.values));
+        share.map_or(Self::NONE, Self)
+    }
+
+    /// The estimate of a predictor with this gain, from that of differences.
+    pub(super) fn bits(self, of_differences: u64) -> u64 {
+        (u128::from(of_differences) * self.0 >> 32) as u64
+    }
+}
+
 /// [`best_set`] of a chunk, from statistics of values that have a neighbour before them along every axis. A value that is the first one along some axes of a
 /// set has the differences along the other axes of the set. Returns the set and its estimate, for the number of values
 /// that were measured.

@@ -6,7 +6,7 @@
 //! ```
 
 use super::kinds::{Roughness, possible_kinds};
-use super::residual_stats::{ColumnSums, ResidualStats, StatsOfSets, best_set_with_edges};
+use super::residual_stats::{ColumnSums, Gain, ResidualStats, StatsOfSets, best_set_with_edges};
 use super::tile::{COLUMNS, Tiles};
 use super::tile_counts::TileCounts;
 use super::{Chooser, VALUES_PER_VALUE_OUT_OF_REACH, axes_of, fine_grid_of, is_predictor_open};
@@ -130,13 +130,13 @@ impl TileChoice {
     #[must_use]
     pub fn decide(&self, counts: &TileCounts) -> Predictor {
         match self.decide_by(&mut Measured { choice: self, counts }) {
-            Ok(predictor) => predictor,
+            Ok((predictor, _)) => predictor,
             Err(_) => unreachable!("nothing is allocated for counts that are there"),
         }
     }
 
-    /// The predictor that follows from measurements.
-    fn decide_by(&self, measurements: &mut impl Measurements) -> Result<Predictor> {
+    /// The predictor that follows from measurements, and what it gains.
+    fn decide_by(&self, measurements: &mut impl Measurements) -> Result<(Predictor, Gain)> {
         let (stats, out_of_reach) = measurements.differences()?;
         let (set, with_edges) = best_set_with_edges(&stats, &self.shape);
         let measured = self.differences.count * self.differences.len;
@@ -148,10 +148,10 @@ impl TileChoice {
             // The chunk's first values along the axes make its differences longer than those of tiles.
             let differences = measurements.differences_of_interpolated(set)?.estimate().times(with_edges, stats[set].bits());
             if residuals.estimate().is_below(16, &differences) {
-                return Ok(Predictor::Interpolation(kind));
+                return Ok((Predictor::Interpolation(kind), Gain::of(&residuals.estimate(), &differences)));
             }
         }
-        Ok(axes_of(set, &self.shape).into())
+        Ok((axes_of(set, &self.shape).into(), Gain::NONE))
     }
 
     /// All counts, measured on the host: what a device is compared with. `chunk` is the one that the choice was made for.
@@ -276,14 +276,14 @@ impl Chooser {
         Ok(stats)
     }
 
-    /// The predictor for a chunk on an absolute bound's rounding grid.
+    /// The predictor for a chunk on an absolute bound's rounding grid, and what it gains.
     pub(super) fn try_tiles<V: Value>(
         &mut self,
         choice: &TileChoice,
         chunk: &[u8],
         layout: &Layout,
         fine: &FineGrid<V>,
-    ) -> Result<Predictor> {
+    ) -> Result<(Predictor, Gain)> {
         choice.decide_by(&mut OnHost { chooser: self, choice, chunk, layout, fine })
     }
 

@@ -3,7 +3,7 @@
 //! [`Quantized`].
 
 use super::kinds::Roughness;
-use super::residual_stats::{ColumnSums, Estimate, ResidualStats, StatsOfSets, best_set};
+use super::residual_stats::{ColumnSums, Estimate, Gain, ResidualStats, StatsOfSets, best_set};
 use super::tile::COLUMNS;
 use super::{Chooser, VALUES_PER_VALUE_OUT_OF_REACH, axes_of, sets_of};
 use crate::error::Result;
@@ -128,7 +128,7 @@ impl Chooser {
         Ok(stats)
     }
 
-    /// The predictor for a chunk on an absolute bound's rounding grid.
+    /// The predictor for a chunk on an absolute bound's rounding grid, and what it gains.
     pub(super) fn try_whole<V: Value>(
         &mut self,
         chunk: &[u8],
@@ -136,7 +136,7 @@ impl Chooser {
         quantizer: &Quantizer,
         fine: &FineGrid<V>,
         coded: &mut Quantized<'_, V::Code>,
-    ) -> Result<Predictor> {
+    ) -> Result<(Predictor, Gain)> {
         let shape = &layout.shape;
         let elements = shape.elements() as usize;
         resize(&mut self.differences, sets_of(shape).0 * elements)?;
@@ -175,7 +175,7 @@ impl Chooser {
         if is_interpolation_promising(&differences) {
             let (kind, stats) = roughness.best_kind(|kind| interpolate(chunk, layout, fine, kind, without_code, coded))?;
             if stats.bits() < differences.bits {
-                return Ok(Predictor::Interpolation(kind));
+                return Ok((Predictor::Interpolation(kind), Gain::of(&stats.estimate(), &differences)));
             }
             interpolated = Some((kind, stats));
         }
@@ -184,7 +184,7 @@ impl Chooser {
         // better.
         stats[set].outliers = coded.exceptions.count().saturating_sub(without_code) as u64;
         if stats[set].outliers == 0 {
-            return Ok(axes_of(set, shape).into());
+            return Ok((axes_of(set, shape).into(), Gain::NONE));
         }
         let differences = stats[set].estimate();
         if is_interpolation_promising(&differences) {
@@ -193,10 +193,10 @@ impl Chooser {
                 None => roughness.best_kind(|kind| interpolate(chunk, layout, fine, kind, without_code, coded))?,
             };
             if stats.bits() < differences.bits {
-                return Ok(Predictor::Interpolation(kind));
+                return Ok((Predictor::Interpolation(kind), Gain::of(&stats.estimate(), &differences)));
             }
         }
-        Ok(axes_of(set, shape).into())
+        Ok((axes_of(set, shape).into(), Gain::NONE))
     }
 }
 
