@@ -272,7 +272,8 @@ def main() -> None:
             # Of a run that did not end in order its log says all.
             for name in different if with_us["ended"] else []:
                 print(f"  {name}: {without['ended'].get(name)} without us, {with_us['ended'].get(name)} with us")
-            print("".join(f"  {line}\n" for line in with_us["log"].splitlines() if wrong and line.startswith("E  ")), end="")
+            reasons = [f"  {line}" for line in with_us["log"].splitlines() if wrong and line.startswith("E  ")]
+            print("".join(f"{line}\n" for line in reasons[:60]), end="")
             failed, passed = failed + wrong, passed + (not wrong)
     # run.sh counts lines like pytest's.
     print(f"{f'{failed} failed, ' if failed else ''}{passed} passed in {time.monotonic() - began:.1f}s")
