@@ -42,9 +42,9 @@ class Suite(NamedTuple):
 LAYOUT = (
     "test_no_chunks or test_resize_nonchunked or TestFileAlignment or test_fail_buffer_too_small or test_uncompressed_data or test_exception_write"
 )
-# xarray's classes whose files are HDF5's; pytest takes capitals for small letters. Left out: those of zarr, of which the next suite has one; of netCDF-3; those
-# that do the same as TestH5NetCDFData with a file object; and those that open hundreds of files at once.
-XARRAY = "(netcdf4 or h5netcdf) and not scipy and not fileobject and not manyfiles and not netcdf3 and not zarr"
+# xarray's classes whose files are HDF5's; pytest takes capitals for small letters. Left out: those of zarr, of which the next suite has one; of netCDF-3; two
+# that do the same as TestH5NetCDFData, with a file object and with dask, and are the longest; and those that open hundreds of files at once.
+XARRAY = "(netcdf4 or h5netcdf) and not scipy and not fileobject and not h5netcdfviadask and not manyfiles and not netcdf3 and not zarr"
 
 SUITES = (
     Suite("h5py, inside parallel()", ("h5py.tests",), ("parallel",)),
