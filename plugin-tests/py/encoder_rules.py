@@ -85,11 +85,12 @@ class Rules:
         self.fine = parts.grid.half_step == bound and self.step >= least
         self.scaled = self.x * self.inverse
         self.nearest = np.rint(self.scaled)
+        self.is_far = values.is_far & (bound > 0)  # exact bits have no far values
         self.codes, self.coded = self.try_codes()
         if self.fine:
             self.positions, self.is_on_position = self.try_positions()
             self.coded &= ~(self.is_on_position & (self.positions % 8 != 0))
-        self.masked = values.is_fill & ~self.coded
+        self.masked = (values.is_fill | self.is_far) & ~self.coded
 
     def value(self, positions):
         """Section 5.2's value of a position as a number of the chunk's type, in binary64."""
@@ -108,7 +109,7 @@ class Rules:
         """Section 5.1: codes, and where rules 1 to 3 and 5 hold."""
         most = code_limit(self.header)
         back = rounded(self.nearest * self.step + 0.0, self.header)
-        fill_lost = self.values.is_fill & ((back != self.values.bits) | (np.abs(self.nearest) >= 32))
+        fill_lost = self.values.is_fill & ((back != self.values.bits) | (np.abs(self.nearest) >= 32)) | self.is_far
         number = in_binary64(back, self.header)
         good = (np.abs(self.x - number) <= self.bound) & (np.abs(self.nearest) < most)
         good &= (np.rint(number * self.inverse) == self.nearest) & ~fill_lost
@@ -181,7 +182,7 @@ def step_codes(parts, values):
     bound, integers = parts.grid.half_step, values.integers()
     codes = [(integer + bound) // (2 * bound + 1) for integer in integers]
     back = values_of_steps(codes, parts.grid, parts.header).reshape(values.bits.shape)
-    good = ~values.is_fill | (back == values.bits)
+    good = ~(values.is_fill | values.is_far) | (back == values.bits)
     return codes_beside(np.array(codes, np.int64).reshape(good.shape), good), ~good
 
 
@@ -302,7 +303,7 @@ def check_encoder(tally, stream, bits, request, name):
     tally.encoded[coding, element, parts.ones > 0] += 1
     check_planes(tally, parts, request.coding, name)
     with np.errstate(all="ignore"):
-        values = Values(header, bits, request.fill)
+        values = Values(header, bits, request.fill, request.mode)
         if not np.array_equal(values.bits[parts.exceptions], parts.numbers):
             tally.disagree(f"{name}: encoder, other bits of exceptions")
         if coding == QUANTIZED:

@@ -30,11 +30,16 @@ class Request(NamedTuple):
 class Values:
     """The values of a chunk, by their bits."""
 
-    def __init__(self, header, bits, fill):
+    def __init__(self, header, bits, fill, mode=None):
         self.header, self.bits, self.fill = header, bits.reshape(header.extents), fill
         self.x = in_binary64(self.bits, header)
         self.is_fill = self.bits == self.bits.dtype.type(fill)
         self.counted = np.isfinite(self.x) & ~self.is_fill  # "finite values but the fill value"
+        self.is_far = np.zeros(self.x.shape, bool)
+        if mode in (RELATIVE, PSNR, RATIO, RATIO_WITHIN):
+            least, greatest = span(self.x[self.counted])
+            self.is_far = np.isfinite(self.x) & ((self.x < least) | (self.x > greatest)) & ~self.is_fill
+            self.counted &= ~self.is_far
 
     def integers(self):
         """Section 5.4: integers as they are."""
@@ -44,6 +49,33 @@ class Values:
         """Section 10: the range, 0 if there are no values that count."""
         some = self.x[self.counted]
         return min(float(some.max() - some.min()), sys.float_info.max) if some.size else 0.0
+
+
+def span(x):
+    """Section 11.2: the least and the greatest value that is not far."""
+    different, occur = np.unique(x + 0.0, return_counts=True)
+    first, last = 0, len(different) - 1
+
+    def is_far(value, near, end):
+        gap, width = abs(different[value] - different[near]), abs(different[near] - different[end])
+        return width > 0 and (gap > 64 * width or gap > 8 * width and occur[value] >= 16)
+
+    with np.errstate(all="ignore"):
+        while True:
+            before = first, last
+            for at in range(last - 1, max(first, len(different) - 17) - 1, -1):
+                if is_far(at + 1, at, first):
+                    last = at
+                    break
+            for at in range(first + 1, min(last, 16) + 1):
+                if is_far(at - 1, at, last):
+                    first = at
+                    break
+            if before == (first, last):
+                break
+    if (first, last) == (0, len(different) - 1) or last - first < 7:
+        return -math.inf, math.inf
+    return different[first], different[last]
 
 
 def in_binary64(bits, header):
@@ -98,7 +130,7 @@ def settled_bound(request, values):
     if request.mode in (LOSSLESS, ABSOLUTE):
         bound = request.numbers[0] if request.mode else 0.0
     elif request.mode == RELATIVE and values.header.integer:
-        integers = [one for one, fill in zip(values.integers(), values.is_fill.reshape(-1)) if not fill] or [0]
+        integers = [one for one, fill in zip(values.integers(), (values.is_fill | values.is_far).reshape(-1)) if not fill] or [0]
         bound = on_thirds(math.floor(Fraction(request.numbers[0]) * (max(integers) - min(integers))))
     elif request.mode == RELATIVE:
         bound = on_ladder(min(values.range() * request.numbers[0], GREATEST_BOUND), values)
@@ -175,7 +207,7 @@ def code_limit(header):
 def check_promise(tally, request, header, bits, read, size, content, name):
     """What section 10 promises of a mode: of a chunk's bits, those that the plugin reads, and the stream's size."""
     with np.errstate(all="ignore"):
-        before, after = Values(header, bits, request.fill), Values(header, read, request.fill)
+        before, after = Values(header, bits, request.fill, request.mode), Values(header, read, request.fill)
         x, y = before.x, after.x
         kept = before.bits == after.bits
         broken = ~kept & ~np.isfinite(x)  # none but finite values may change
@@ -188,7 +220,7 @@ def check_promise(tally, request, header, bits, read, size, content, name):
             bound = before.range() * numbers[0] if mode == RELATIVE else numbers[-1]
             broken |= ~kept & ~within(before, after, bound)
         if mode != POINTWISE:
-            broken |= before.is_fill & ~kept
+            broken |= (before.is_fill | before.is_far) & ~kept
         if broken.any():
             first = x[broken][0], y[broken][0]
             tally.disagree(f"{name}: promise, {int(broken.sum())} values, the first {first[0]!r}, read as {first[1]!r}")
