@@ -481,9 +481,9 @@ mod tests {
         // All lanes have the same extremes, which say nothing of the values between.
         let mut many: Vec<f32> = (0..150u8).map(|index| f32::from(index / 8 % 10)).collect();
         assert_eq!(far(&many, relative), None);
-        many[77] = 900.0;
-        assert_eq!(far(&many, relative), Some((900.0, 100.0)));
-        many[78] = 899.0;
+        many[77] = 450.0;
+        assert_eq!(far(&many, relative), Some((450.0, 50.0)));
+        many[78] = 449.0;
         assert_eq!(far(&many, relative), None);
         let mut sum = Difference::default();
         for times in [20.0, 30.0] {
