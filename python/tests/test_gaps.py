@@ -74,7 +74,8 @@ def by_whole_arrays(path: Path, values: Array, gap: Any) -> Array:
         dataset = file.create_dataset("t", values.shape, values.dtype, chunks=CHUNKS, fillvalue=gap, **QUIRE)
         write(dataset, values)
     with h5py.File(path) as file:
-        return read(file["t"])
+        values_read: Array = read(file["t"])
+        return values_read
 
 
 def by_h5netcdf(path: Path, values: Array, gap: Any) -> Array:
