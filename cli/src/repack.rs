@@ -93,7 +93,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What is to be known of a dataset whose missing values only its attributes name.
+/// The note on a dataset whose missing values only its attributes name.
 const MISSING_IS_NOT_FILL: &str = "its attribute names missing values that are not its fill value. This copy keeps them bit for bit; programs that write to it, \
                                    or compress it anew, take them for numbers like others";
 

@@ -136,7 +136,8 @@ extern "C" fn set_local_called_from(dcpl: hid_t, type_id: hid_t, _space: hid_t, 
 
 /// Filters that may stand behind this one: each gives back the bytes that it was given, of any length and contents.
 const BYTE_FILTERS: [c_int; 6] = [H5Z_FILTER_DEFLATE, H5Z_FILTER_SHUFFLE, H5Z_FILTER_FLETCHER32, BZIP2, LZ4, ZSTANDARD];
-/// The same, but these fail where they save no bytes. Streams hold little that can be saved, so that these filters must be optional.
+/// Filters that may stand behind this one if they are optional: each gives back the bytes that it was given, but fails where it saves none. Streams hold little
+/// that can be saved.
 const SAVING_BYTE_FILTERS: [c_int; 2] = [LZF, BLOSC];
 
 const BZIP2: c_int = 307;

@@ -135,7 +135,7 @@ impl Sandbox {
         self.prepared(&["timeout", "--kill-after=10", CLIENT_SECONDS], program)
     }
 
-    /// The same without an end, so that signals meet the program itself.
+    /// A command like [`Sandbox::command`], but without `timeout` around it: signals meet the program itself, and nothing ends it when it hangs.
     #[must_use]
     pub fn endless_command(&self, program: impl AsRef<Path>) -> Command {
         self.prepared(&[], program)

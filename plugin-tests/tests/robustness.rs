@@ -166,7 +166,7 @@ fn threads_have_a_stack_whatever_the_environment_says() {
     }
 }
 
-/// The same with threads that open a GPU, copy to it, and take arrays in its memory. The driver is gpu/emulator's.
+/// A small `RUST_MIN_STACK` harms no threads that open a GPU, copy to it, or take arrays in its memory. The driver is gpu/emulator's.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn threads_for_a_gpu_have_a_stack_whatever_the_environment_says() {

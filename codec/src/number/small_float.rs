@@ -6,7 +6,7 @@
 /// Width of the mantissa of f32, in bits, and the bias of its exponent.
 const F32_MANTISSA: u32 = 23;
 const F32_BIAS: i32 = 127;
-/// The same of f64.
+/// Width of the mantissa of f64, in bits, and the bias of its exponent.
 const F64_MANTISSA: u32 = 52;
 const F64_BIAS: i32 = 1023;
 
