@@ -182,7 +182,7 @@ fn verify_says_which_promises_a_copy_keeps() {
             "WRONG /flag_b: the copy has no such dataset",
             "WRONG /t: value 0 of a chunk was",
             "WRONG /missing/one_le: value ",
-            "missing values and what is not finite are kept bit for bit",
+            "fill values, missing values, far values and what is not finite are kept bit for bit",
             "3 of 9 datasets are WRONG",
         ],
     );
