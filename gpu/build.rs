@@ -9,11 +9,12 @@ use std::{env, fs};
 
 use quire_codec::Coding;
 use quire_codec::stages::alphabet::{self, ALPHABET};
+use quire_codec::stages::decimal::divisor;
 use quire_codec::stages::small_float::{BFloat16, Binary16};
 use quire_codec::stages::value::Value;
 use quire_codec::stages::{
-    book_choice, book_lengths, choice, codebook, dictionary, fast_f32, fine_grid, fixed_log2, header, lanes, linear, logarithm,
-    plane, positions, predictor, rounding, tokens,
+    book_choice, book_lengths, choice, codebook, dictionary, fast_f32, fine_grid, fixed_log2, header, lanes, last_digit, linear,
+    logarithm, plane, positions, predictor, rounding, tokens,
 };
 
 #[path = "src/declare.rs"]
@@ -177,6 +178,8 @@ fn constants() -> String {
             VALUES_PER_VALUE_OUT_OF_REACH;
         codebook: MAX_CODE_BITS, RUN_ENTRY, WIDE_ENTRY, START_SHIFT, FIRST_SHIFT;
         fixed_log2: LOG_FRACTION;
+        last_digit: MAX_COUNTED, LEAST_ENDING;
+        divisor: SAMPLE_STRIDE;
         lanes: LANES, FEW_LANES;
         plane: PLANE_HEADER_LEN, CUSTOM_BOOK, BIT_PLANES, MIN_BLOCK_LOG, MAX_BLOCK_LOG, BLOCK_LOG_BITS, WIDTH_BITS, BLOCK_BITS, BLOCK_TOKENS,
             FEW_LANES_BITS;
@@ -207,6 +210,8 @@ fn constants() -> String {
     let limits = [limits::<f32>("F32"), limits::<f64>("F64"), limits::<Binary16>("F16"), limits::<BFloat16>("BF16")];
     let reals = [
         ("FAR_FILL", linear::FAR_FILL),
+        ("CHANCE_OF_DECIMALS", divisor::CHANCE),
+        ("MAX_DIVISOR", last_digit::MAX_DIVISOR),
         ("FINE_SPACING", positions::SPACING),
         ("FAST_SMALLEST_STEP", fast_f32::SMALLEST_STEP),
         ("FAST_ROUNDING", f64::from(rounding::ROUNDING_F32)),

@@ -34,6 +34,8 @@ use crate::bound::padding::without_padding;
 use crate::config::{Config, ErrorBound, PredictorPolicy};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
+use crate::number::dispatch::with_float;
+use crate::quantize::last_digit;
 pub use far::span_of;
 
 /// The largest bound that can be settled, in the data's unit.
@@ -133,6 +135,13 @@ fn relative<'a>(share: f64, chunk: &[u8], layout: &Layout, config: &Config<'a>) 
     }))
 }
 
+/// Whether the exact bits of a chunk are tried beside its bound, which is settled: they may take less space.
+#[must_use]
+pub fn tries_exact_bits(chunk: &[u8], layout: &Layout, config: &Config) -> bool {
+    matches!(config.predictor, PredictorPolicy::Auto | PredictorPolicy::Differences)
+        && with_float!(layout.scalar, V => last_digit::is_above_bound::<V>(chunk, layout.byte_order, config), else false)
+}
+
 /// A chunk whose bound is being settled.
 struct Settling<'a, C> {
     chunk: &'a [u8],
@@ -147,14 +156,22 @@ impl<C: Compressor> Settling<'_, C> {
     }
 
     /// Compresses with a settled bound, or with the exact bits if the chunk does not shrink: a bound below the data's own precision makes longer streams than
-    /// the exact bits.
+    /// the exact bits. Where few values have more digits than the bound keeps, both are tried.
     fn compress_as(&mut self, predictor: PredictorPolicy, bound: ErrorBound) -> std::result::Result<C::Output, C::Error> {
-        let output = self.compressor.compress(&Config { predictor, ..self.config.with_bound(bound) })?;
-        if bound == ErrorBound::Lossless || self.compressor.length(&output) <= self.chunk.len() {
+        let config = Config { predictor, ..self.config.with_bound(bound) };
+        let output = self.compressor.compress(&config)?;
+        let length = self.compressor.length(&output);
+        let is_longer_than_chunk = length > self.chunk.len();
+        if bound == ErrorBound::Lossless || !is_longer_than_chunk && !tries_exact_bits(self.chunk, self.layout, &config) {
             return Ok(output);
         }
         drop(output);
-        self.compressor.compress(&self.config.with_bound(ErrorBound::Lossless))
+        let exact = self.compressor.compress(&self.config.with_bound(ErrorBound::Lossless))?;
+        if is_longer_than_chunk || self.compressor.length(&exact) <= length {
+            return Ok(exact);
+        }
+        drop(exact);
+        self.compressor.compress(&config)
     }
 
     /// Compresses with a ratio. Without a ceiling, a ratio promises nothing of single values: bounds need not be on the ladder.
@@ -163,6 +180,15 @@ impl<C: Compressor> Settling<'_, C> {
         let range = Range::of(chunk, layout, config);
         if range.width() < f64::MIN_POSITIVE {
             return self.compress(ErrorBound::Lossless);
+        }
+        // Values of few digits may have the ratio without an error.
+        const SMALLEST_DIGIT: f64 = 1.0 / 1_048_576.0; // 2^-20
+        let digit = ErrorBound::Absolute(range.magnitude() * SMALLEST_DIGIT);
+        if tries_exact_bits(chunk, layout, &config.with_bound(digit)) {
+            let exact = self.compress(ErrorBound::Lossless)?;
+            if self.compressor.length(&exact) as f64 * ratio <= chunk.len() as f64 {
+                return Ok(exact);
+            }
         }
         let ladder = Ladder::new(chunk, layout, config, range);
         let earlier = match ceiling {

@@ -15,7 +15,7 @@
 //!
 //! | # | stage | FORMAT.md | CPU | CUDA |
 //! |---|---|---|---|---|
-//! | 0 | settle the bound | §11 | `bound.rs`, `bound/earlier.rs`, `bound/far.rs`, `bound/ladder.rs`, `bound/padding.rs`, `bound/psnr.rs`, `bound/ratio.rs`, `bound/spacing.rs`, `bound/values.rs` | the same functions |
+//! | 0 | settle the bound | §11 | `bound.rs`, `bound/earlier.rs`, `bound/far.rs`, `bound/ladder.rs`, `bound/padding.rs`, `bound/psnr.rs`, `bound/ratio.rs`, `bound/spacing.rs`, `bound/values.rs`, `quantize/last_digit.rs` | the same functions; `quantize/inspect.cuh` looks at values |
 //! | 0 | choose grid and predictor | §11 | `predict/choice.rs` | `predict/choice.cuh` measures tiles; the same functions decide, for batches `predict/estimate.cuh`; `predict/tile_differences.cuh`, `predict/tile_groups.cuh`, `predict/tile_counts.cuh`, `predict/tile_tables.cuh`, `predict/tile_values.cuh` |
 //! | 1 | quantize on an absolute bound's grid or on a lattice | §5.1 | `quantize/grid.rs`, `quantize/quantizer.rs`, `quantize/linear.rs`, `quantize/lattice.rs`, `quantize/fills.rs`, `quantize/excluded.rs`, `quantize/fast_f32.rs` | `quantize/segments.cuh`, `quantize/linear.cuh`, `quantize/lattice.cuh`, `quantize/fast_f32.cuh` |
 //! | 1 | mark exceptions, fill their gaps, list or mask them | §4, §5 | `quantize/bitmap.rs`, `quantize/gaps.rs`, `quantize/exceptions.rs` | `quantize/exceptions.cuh` |
@@ -89,14 +89,14 @@ pub use workspace::Workspace;
 /// The modules of the stages. The GPU's codec shares their constants and choices; tools and measurements run single stages. A program that compresses and
 /// decompresses chunks needs none of them, and they change from version to version.
 pub mod stages {
-    pub use crate::bound::{Compressor, settled, span_of, with_settled_bound};
+    pub use crate::bound::{Compressor, settled, span_of, tries_exact_bits, with_settled_bound};
     pub use crate::entropy::{adaptive, alphabet, bitshuffle, book_choice, book_lengths, codebook, dictionary, lanes, tokens};
     pub use crate::layout::Axes;
     pub use crate::number::{element, fixed_log2, integer, pairs, patched16, rounding, small_float, value};
     pub use crate::predict::{choice, interpolation, lorenzo, predictor};
     pub use crate::quantize::{
-        bitmap, decimal, exceptions, fast_f32, fills, fine_grid, gaps, grid, integer_steps, lattice, linear, logarithm,
-        positions, quantizer,
+        bitmap, decimal, exceptions, fast_f32, fills, fine_grid, gaps, grid, integer_steps, last_digit, lattice, linear,
+        logarithm, positions, quantizer,
     };
     pub use crate::stream::{body, books, header, inspect, plane};
 }

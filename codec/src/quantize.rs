@@ -10,6 +10,7 @@ pub mod fine_grid;
 pub mod gaps;
 pub mod grid;
 pub mod integer_steps;
+pub mod last_digit;
 pub mod lattice;
 pub mod linear;
 pub mod logarithm;

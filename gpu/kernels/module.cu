@@ -1,6 +1,6 @@
 // All kernels of the plugin, which are loaded as one module, by stage. Every file includes what it uses.
 #include "predict/choice.cuh"
-#include "quantize/lattice.cuh"
+#include "quantize/inspect.cuh"
 #include "quantize/linear.cuh"
 #include "predict/sums.cuh"
 #include "quantize/exceptions.cuh"

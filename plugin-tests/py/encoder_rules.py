@@ -361,7 +361,7 @@ def check_quantized(tally, parts, values, request, element, name):
     of_bound, of_bits = half_step_of(bound, values), lattice_of_bits(values)
     rules = Rules(parts, values, bound)
     if not parts.interpolated:
-        # The exact bits replace a bound's grid where its stream would be too long.
+        # The exact bits replace a bound's grid where its stream would be too long, or longer than theirs.
         ways = [rules.codes_and_exceptions()] if bound and half_step == of_bound else []
         ways += [lattice_codes(parts, values)] if half_step == of_bits else []
         if not ways:

@@ -127,8 +127,10 @@ def on_thirds(bound):
 
 def settled_bound(request, values):
     """Section 11: the absolute bound of a chunk, 0 for the exact bits, or None where FORMAT.md leaves it to the code."""
-    if request.mode in (LOSSLESS, ABSOLUTE):
-        bound = request.numbers[0] if request.mode else 0.0
+    if request.mode in (LOSSLESS, POINTWISE):
+        bound = 0.0  # of a chunk that has no steps of the logarithm
+    elif request.mode == ABSOLUTE:
+        (bound,) = request.numbers
     elif request.mode == RELATIVE and values.header.integer:
         integers = [one for one, fill in zip(values.integers(), (values.is_fill | values.is_far).reshape(-1)) if not fill] or [0]
         bound = on_thirds(math.floor(Fraction(request.numbers[0]) * (max(integers) - min(integers))))

@@ -216,3 +216,23 @@ def test_the_module_is_a_command(run_python: RunPython) -> None:
     assert "filter_id       33791" in run_python(run)
     assert "compression=33791, compression_opts=(3, 3944497965, 1058682594)" in run_python(run, "rel=1e-4")
     assert run_python(run, "2,3") == run_python(run, "2", "3") == "abs=0.001\n"
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("options", ["abs=1e-3", "rel=1e-5", "psnr=100", "pwrel=1e-2", "pwrel=1e-3", "pwrel=1e-5"])
+def test_counts_are_exact_and_small_at_any_bound(dtype: str, options: str) -> None:
+    """README's promise. Counts are stored as floating-point numbers in single-cell data and in detectors' images (hdf5plugin#304, anndata#828)."""
+    random = np.random.default_rng(0)
+    for counts in random.poisson(3, 1 << 17), np.where(random.random(1 << 17) < 0.9, 0, random.poisson(20, 1 << 17)):
+        values = counts.astype(dtype)
+        stream = compress(values, options)
+        assert len(stream) <= 1.01 * len(compress(values, "lossless"))
+        assert np.array_equal(decompress(stream), values)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("places", [1, 2])
+@pytest.mark.parametrize("options", ["abs=1e-3", "rel=1e-5", "psnr=120", "pwrel=1e-6", "ratio=1.1,abs=1e-3"])
+def test_decimals_take_no_more_than_their_exact_bits(dtype: str, places: int, options: str) -> None:
+    values = np.round(field("f8"), places).astype(dtype)
+    assert len(compress(values, options)) <= 1.01 * len(compress(values, "lossless"))

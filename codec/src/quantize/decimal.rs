@@ -4,7 +4,7 @@
 //! digits. But each of them has the bits of a code divided by 100. A quotient of whole numbers is rounded once, as a decimal is when it is parsed. A product
 //! with 0.01, which is no binary fraction, would be rounded twice, and miss many of them.
 
-pub(crate) mod divisor;
+pub mod divisor;
 #[cfg(test)]
 mod plain;
 
@@ -24,7 +24,7 @@ const F32_WHOLE_NUMBERS: f64 = 16_777_216.0; // 2^24
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Decimal {
     /// A whole number.
-    divisor: f64,
+    pub(super) divisor: f64,
 }
 
 impl Decimal {

@@ -56,9 +56,10 @@ pub(crate) enum Content {
     Outliers,
     FarValues,
     MinusZero,
+    Counts,
 }
 
-pub(crate) const CONTENTS: [Content; 15] = [
+pub(crate) const CONTENTS: [Content; 16] = [
     Content::Smooth,
     Content::Noise,
     Content::MostlyZero,
@@ -74,6 +75,7 @@ pub(crate) const CONTENTS: [Content; 15] = [
     Content::Outliers,
     Content::FarValues,
     Content::MinusZero,
+    Content::Counts,
 ];
 
 /// Shapes that every matrix has.
@@ -153,6 +155,8 @@ pub(crate) fn values(content: Content, elements: usize, seed: u64) -> Vec<f64> {
                     _ => smooth,
                 },
                 Content::MinusZero => [-0.0, 0.0, 1.0][random.below(3) as usize],
+                // Most are 0.
+                Content::Counts => random.below(12).saturating_sub(7) as f64,
             }
         })
         .collect()

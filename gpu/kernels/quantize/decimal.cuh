@@ -16,7 +16,8 @@ template <typename V>
 struct DecimalCoder {
   double divisor;
 
-  __device__ __forceinline__ DecimalCoder(const EncodeParameters& parameters) : divisor(double(parameters.fixed[0])) {}
+  __device__ __forceinline__ explicit DecimalCoder(double divisor) : divisor(divisor) {}
+  __device__ __forceinline__ explicit DecimalCoder(const EncodeParameters& parameters) : divisor(double(parameters.fixed[0])) {}
 
   __device__ __forceinline__ bool operator()(typename ValueType<V>::Bits bits, typename ValueType<V>::Code& code) const {
     const double sum = __dadd_rn(__dmul_rn(double(ValueType<V>::from_bits(bits)), divisor), ROUNDING);

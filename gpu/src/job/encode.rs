@@ -99,8 +99,8 @@ shared_structs! {
         pub checksum: u32,
         /// Blocks of threads that have joined their tiles.
         pub tiles_done: u32,
-        /// 0.
-        pub reserved: u32,
+        /// 1 if the bound is below the last digit of most values of a sample; found for `host_inspections` alone.
+        pub is_bound_below_digits: u32,
         /// By plane.
         pub planes: [PlaneState; PLANES],
     }
@@ -128,6 +128,8 @@ shared_structs! {
         pub differs: u32,
         /// 1 if the values show that the chunk has no lattice.
         pub has_no_lattice: u32,
+        /// 1 if the bound is below the last digit of most values of a sample.
+        pub is_bound_below_digits: u32,
     }
 
     /// What the host reads of a compressed chunk.

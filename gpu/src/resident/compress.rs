@@ -14,7 +14,7 @@ use std::thread::{Builder, scope};
 use quire_codec::stages::choice::TileChoice;
 use quire_codec::stages::grid::Grid;
 use quire_codec::stages::predictor::Predictor;
-use quire_codec::stages::settled;
+use quire_codec::stages::{settled, tries_exact_bits};
 use quire_codec::{CodingPolicy, Config, ErrorBound, Layout, THREAD_STACK, Workspace, check_bound, max_stream_len, memory};
 
 use super::boxes::{Boxes, Way, copy_runs};
@@ -307,7 +307,7 @@ impl<'a> Compressing<'a> {
         if inspection.differs == 0 {
             return Some(self.constant());
         }
-        if inspection.has_no_lattice == 0 {
+        if inspection.has_no_lattice == 0 || inspection.is_bound_below_digits == 1 {
             return None;
         }
         Some(self.kernels_with(self.config, &choice.grid(), predictor_of(predictor, self.layout)?, true))
@@ -338,7 +338,8 @@ impl<'a> Compressing<'a> {
         if self.layout.is_constant(chunk) {
             return Ok(self.constant());
         }
-        let Some(config) = settled(chunk, self.layout, self.config)? else {
+        let is_made_once = |config: &Config<'_>| !tries_exact_bits(chunk, self.layout, config);
+        let Some(config) = settled(chunk, self.layout, self.config)?.filter(is_made_once) else {
             return Ok(Decision::Made(self.make_on_host(chunk, workspace)?));
         };
         let (grid, predictor) = workspace.choose(chunk, self.layout, &config)?;

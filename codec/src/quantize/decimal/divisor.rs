@@ -13,7 +13,7 @@ const DIVISORS: [u64; 22] = [
 const SAMPLE: usize = 128;
 /// Distance from a sampled value to the next, in 2^-32 of the chunk's length and modulo that length. It is the golden ratio: no row length puts all sampled
 /// values in one column.
-const SAMPLE_STRIDE: u32 = 0x9e37_79b9;
+pub const SAMPLE_STRIDE: u32 = 0x9e37_79b9;
 /// Fewest sampled values that a divisor must restore.
 const LEAST_RESTORED: usize = 32;
 /// A divisor must restore this share of the sampled values that count, in eighths. A half of the multiples of any step are multiples of twice that step.
@@ -21,7 +21,7 @@ const LEAST_EIGHTHS_RESTORED: usize = 5;
 /// Of the divisors that restore the most values, or at most 1 / this fewer, the least is taken.
 const SLACK_DIVISOR: usize = 16;
 /// A value counts for a divisor if its code is below 1 / this of [`Value::SAFE_CODE_LIMIT`]. By chance, larger codes restore values that are no decimals.
-const CHANCE: f64 = 8.0;
+pub const CHANCE: f64 = 8.0;
 
 /// The grid of the divisor that restores the bits of most values, if a sample shows one. `spacing` is that of the lattice of
 /// [`crate::quantize::lattice::exact_spacing`]: the grid's step must be greater to be of use.
@@ -29,14 +29,26 @@ pub(crate) fn exact_grid<V: Value>(chunk: &[u8], order: ByteOrder, spacing: Opti
     sampled_grid::<V>(chunk, order).filter(|grid| spacing.is_none_or(|spacing| spacing < grid.step()))
 }
 
+/// The index, below `count`, of the value with a number in the sample. Any first part of a sample is spread over the chunk.
+#[inline]
+pub(crate) fn sampled_index(number: usize, count: usize) -> usize {
+    let fraction = SAMPLE_STRIDE.wrapping_mul(number as u32);
+    ((u128::from(fraction) * count as u128) >> 32) as usize
+}
+
+/// Whether a code of this magnitude tells decimals from other values.
+#[inline]
+pub(crate) fn is_telling<V: Value>(code: f64) -> bool {
+    code < V::SAFE_CODE_LIMIT / CHANCE
+}
+
 /// The grid of the least of the divisors that restore about the most values of a sample.
 fn sampled_grid<V: Value>(chunk: &[u8], order: ByteOrder) -> Option<Decimal> {
     let count = chunk.len() / V::SIZE;
     let sampled = count.min(SAMPLE);
     let mut values = [V::default(); SAMPLE];
-    for (number, value) in (0..).zip(&mut values[..sampled]) {
-        let fraction = SAMPLE_STRIDE.wrapping_mul(number);
-        *value = V::read(chunk, ((u128::from(fraction) * count as u128) >> 32) as usize, order);
+    for (number, value) in values[..sampled].iter_mut().enumerate() {
+        *value = V::read(chunk, sampled_index(number, count), order);
     }
     let grids = DIVISORS.map(|divisor| Decimal { divisor: divisor as f64 });
     let restored = grids.map(|grid| restored(&values[..sampled], &grid));
@@ -51,7 +63,7 @@ fn restored<V: Value>(sample: &[V], grid: &Decimal) -> usize {
     for &value in sample {
         let code = (value.to_f64() * grid.divisor).abs();
         // False for NaN.
-        if code > 0.0 && code < V::SAFE_CODE_LIMIT / CHANCE {
+        if code > 0.0 && is_telling::<V>(code) {
             counted += 1;
             missed += usize::from(grid.code(value).is_none());
             if 8 * missed > (8 - LEAST_EIGHTHS_RESTORED) * sample.len() {
