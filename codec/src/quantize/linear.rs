@@ -89,13 +89,20 @@ pub(crate) struct Groups<'a, V> {
     quantizer: &'a Quantizer,
     fine: FineGrid<V>,
     fast: Option<FastF32>,
-    /// Bits of the largest f64 below [`Value::SAFE_CODE_LIMIT`], all ones where no code is safe; below [`Value::CODE_LIMIT`] if [`Groups::MARKS_ARE_CERTAIN`].
-    below_limit: u64,
+    marked: MarkedRounding,
     excluded: Excluded<V>,
 }
 
+/// Rounding with marks. A loop over values takes a copy: the compiler would load fields behind a reference again for each value, and make no vector code.
+#[derive(Clone, Copy)]
+struct MarkedRounding {
+    quantizer: Quantizer,
+    /// Bits of the largest f64 below [`Value::SAFE_CODE_LIMIT`], all ones where no code is safe; below [`Value::CODE_LIMIT`] if [`Groups::MARKS_ARE_CERTAIN`].
+    below_limit: u64,
+}
+
 impl<'a, V: Value> Groups<'a, V> {
-    /// Whether [`Groups::round_one`] marks exceptions alone, fill values apart. So it is for types of 16 bits: most of their codes are not safe, and they have
+    /// Whether [`MarkedRounding::round`] marks exceptions alone, fill values apart. So it is for types of 16 bits: most of their codes are not safe, and they have
     /// no fine grid.
     const MARKS_ARE_CERTAIN: bool = V::SIZE == 2;
 
@@ -108,9 +115,9 @@ impl<'a, V: Value> Groups<'a, V> {
             // No code is safe: every group is marked.
             0.0
         };
-        let below_limit = limit.to_bits().wrapping_sub(1);
+        let marked = MarkedRounding { quantizer: *quantizer, below_limit: limit.to_bits().wrapping_sub(1) };
         let excluded = Excluded::new(quantizer, V::CODE_LIMIT);
-        Self { quantizer, fine: FineGrid::new(quantizer), fast: FastF32::new(quantizer), below_limit, excluded }
+        Self { quantizer, fine: FineGrid::new(quantizer), fast: FastF32::new(quantizer), marked, excluded }
     }
 
     /// Quantizes values of a chunk from a word of `exceptions` on: see [`quantize`].
@@ -191,9 +198,10 @@ impl<'a, V: Value> Groups<'a, V> {
         let result = self.fast.map_or(FastResult::NOTHING, |fast| fast.codes(values, rounded));
         let mut mark = 0;
         if !result.codes_are_certain {
+            let marked = self.marked;
             for (code, &value) in rounded.iter_mut().zip(values) {
                 let mark_of_value;
-                (*code, mark_of_value) = self.round_one(value);
+                (*code, mark_of_value) = marked.round(value);
                 mark |= mark_of_value;
             }
         }
@@ -220,8 +228,9 @@ impl<'a, V: Value> Groups<'a, V> {
                 if excluded == u64::MAX || excluded != 0 && !is_marked(self.round(&others, codes)) {
                     return (excluded, true);
                 }
+                let marked = self.marked;
                 for ((&value, code), mark) in others.iter().zip(&mut *codes).zip(&mut marks) {
-                    (*code, *mark) = self.round_one(value);
+                    (*code, *mark) = marked.round(value);
                 }
                 if Self::MARKS_ARE_CERTAIN {
                     return (excluded | bits_where(&marks, is_marked), true);
@@ -247,26 +256,28 @@ impl<'a, V: Value> Groups<'a, V> {
         exceptions
     }
 
-    /// The code of a value and its mark: bit 63 is 1 where the value misses the bound, or its code may not come back.
-    #[inline(always)]
-    fn round_one(&self, value: V) -> (V::Code, u64) {
-        let (sum, code, restored) = round(value, self.quantizer);
-        // Comparisons by the sign of a difference of bits: see `fast_f32`.
-        let error = (value.to_f64() - restored.to_f64()).abs();
-        let misses = self.quantizer.bound().to_bits().wrapping_sub(error.to_bits());
-        let is_large = self.below_limit.wrapping_sub(code.abs().to_bits());
-        let changes = if Self::MARKS_ARE_CERTAIN {
-            0u64.wrapping_sub((round(restored, self.quantizer).1 - code).abs().to_bits())
-        } else {
-            0
-        };
-        (V::code_from_sum(sum), misses | is_large | changes)
-    }
-
     /// Bit 63 is 1 where a value is exactly on a position of the fine grid between two steps.
     #[inline(always)]
     fn between_steps(&self, value: V) -> u64 {
         self.fine.between_steps_sign(value, round(value, self.quantizer).1)
+    }
+}
+
+impl MarkedRounding {
+    /// The code of a value and its mark: bit 63 is 1 where the value misses the bound, or its code may not come back.
+    #[inline(always)]
+    fn round<V: Value>(self, value: V) -> (V::Code, u64) {
+        let (sum, code, restored) = round(value, &self.quantizer);
+        // Comparisons by the sign of a difference of bits: see `fast_f32`.
+        let error = (value.to_f64() - restored.to_f64()).abs();
+        let misses = self.quantizer.bound().to_bits().wrapping_sub(error.to_bits());
+        let is_large = self.below_limit.wrapping_sub(code.abs().to_bits());
+        let changes = if Groups::<V>::MARKS_ARE_CERTAIN {
+            0u64.wrapping_sub((round(restored, &self.quantizer).1 - code).abs().to_bits())
+        } else {
+            0
+        };
+        (V::code_from_sum(sum), misses | is_large | changes)
     }
 }
 
