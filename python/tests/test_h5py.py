@@ -132,3 +132,22 @@ def test_what_cannot_be_inspected_is_a_value_error(tmp_path: Path) -> None:
         for dataset, reason in ((plain, "has the filters"), (behind, "has the filters"), (damaged, "chunk at .0,.: stream is damaged"), (file, "is not a dataset")):
             with pytest.raises(ValueError, match=reason):
                 inspect(dataset)
+
+
+@pytest.mark.parametrize(("seed", "share"), [(1678, 3e-3), (2203, 3e-4), (660, 3e-3), (1175, 3e-3), (2427, 1e-3), (1243, 1e-3)])
+def test_decimals_written_in_parts_keep_the_largest_bound(seed: int, share: float, tmp_path: Path) -> None:
+    """Temperatures in tenths of a degree, the first two layers together and then one a write: their digits look like an earlier, finer grid."""
+    random = np.random.default_rng(seed)
+    pattern = np.cumsum(np.cumsum(random.normal(size=(8, 24, 24)), 1), 2)
+    pattern /= np.abs(pattern).max()
+    amplitude, offset = random.uniform(2, 30), float(random.integers(0, 20))
+    values = np.round(offset + amplitude * pattern * (1 + 0.15 * np.arange(8))[:, None, None], 1).astype("f4")
+    path, bound = tmp_path / "t.h5", 0.0
+    with h5py.File(path, "w") as file:
+        file.create_dataset("t", shape=values.shape, chunks=values.shape, dtype="f4", **Quire(rel=share))
+    for first, end in [(0, 2), (2, 3), (3, 4), (4, 5), (5, 6)]:
+        with h5py.File(path, "a") as file:
+            file["t"][first:end] = values[first:end]
+        bound = max(bound, share * (float(values[:end].max()) - float(values[:end].min())))
+        with h5py.File(path) as file:
+            assert_bound(values[:2], file["t"][:2], bound)
