@@ -36,6 +36,7 @@ use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::number::dispatch::with_float;
 use crate::quantize::last_digit;
+use crate::quantize::lattice::spacing;
 pub use far::span_of;
 
 /// The largest bound that can be settled, in the data's unit.
@@ -135,9 +136,16 @@ fn relative<'a>(share: f64, chunk: &[u8], layout: &Layout, config: &Config<'a>) 
     }))
 }
 
-/// Whether the exact bits of a chunk are tried beside its bound, which is settled: they may take less space.
+/// Whether the exact bits of a chunk are tried beside its bound, which is settled: they may take less space. On a lattice the bound's stream has them already.
 #[must_use]
 pub fn tries_exact_bits(chunk: &[u8], layout: &Layout, config: &Config) -> bool {
+    let order = layout.byte_order;
+    let has_lattice = |bound: f64| with_float!(layout.scalar, V => spacing::<V>(chunk, order, 2.0 * bound, config.fills::<V>()).is_some(), else false);
+    has_few_digits(chunk, layout, config) && !matches!(config.bound, ErrorBound::Absolute(bound) if has_lattice(bound))
+}
+
+/// Whether the bound is below the last digit of most values.
+fn has_few_digits(chunk: &[u8], layout: &Layout, config: &Config) -> bool {
     matches!(config.predictor, PredictorPolicy::Auto | PredictorPolicy::Differences)
         && with_float!(layout.scalar, V => last_digit::is_above_bound::<V>(chunk, layout.byte_order, config), else false)
 }
@@ -184,7 +192,7 @@ impl<C: Compressor> Settling<'_, C> {
         // Values of few digits may have the ratio without an error.
         const SMALLEST_DIGIT: f64 = 1.0 / 1_048_576.0; // 2^-20
         let digit = ErrorBound::Absolute(range.magnitude() * SMALLEST_DIGIT);
-        if tries_exact_bits(chunk, layout, &config.with_bound(digit)) {
+        if has_few_digits(chunk, layout, &config.with_bound(digit)) {
             let exact = self.compress(ErrorBound::Lossless)?;
             if self.compressor.length(&exact) as f64 * ratio <= chunk.len() as f64 {
                 return Ok(exact);
