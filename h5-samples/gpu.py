@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import product
 from pathlib import Path
 from statistics import quantiles
@@ -196,30 +197,36 @@ class ResidentQuire:
         return self.length.value, self.restored.get()
 
 
+@cache
+def queue() -> "cupy.cuda.Stream":
+    """A stream that outlives nvCOMP's objects, which free their memory on it."""
+    import cupy
+
+    return cupy.cuda.Stream(non_blocking=True)
+
+
 class ResidentBitcomp:
     """The same by nvCOMP's Bitcomp, which keeps half of `delta`, rounded down to a power of two, as the bound."""
 
     CALL = 'Codec(algorithm="Bitcomp", data_type="<f4", mode=BITCOMP_LOSSY_FP_TO_SIGNED, delta=2 * BOUND)'
 
     def __init__(self, values: "cupy.ndarray", bound: float) -> None:
-        import cupy
         from nvidia import nvcomp
 
-        self.queue = cupy.cuda.Stream(non_blocking=True)
         mode = nvcomp.BitcompMode.BITCOMP_LOSSY_FP_TO_SIGNED
-        self.codec = nvcomp.Codec(algorithm="Bitcomp", data_type="<f4", mode=mode, delta=2 * bound, cuda_stream=self.queue.ptr)
+        self.codec = nvcomp.Codec(algorithm="Bitcomp", data_type="<f4", mode=mode, delta=2 * bound, cuda_stream=queue().ptr)
         self.shape = values.shape
-        self.values = nvcomp.as_array(values, cuda_stream=self.queue.ptr)
+        self.values = nvcomp.as_array(values, cuda_stream=queue().ptr)
         self.into = self.codec.compression_config(values.nbytes)
         self.back = self.codec.decompression_config(self.into)
 
     def compress(self) -> None:
         self.stream = self.codec.encode(self.values, compression_config=self.into)
-        self.queue.synchronize()
+        queue().synchronize()
 
     def decompress(self) -> None:
         self.restored = self.codec.decode(self.stream, data_type="<f4", decompression_config=self.back)
-        self.queue.synchronize()
+        queue().synchronize()
 
     def result(self) -> tuple[int, np.ndarray]:
         return self.stream.buffer_size, np.frombuffer(np.asarray(self.restored.cpu()).tobytes(), np.float32).reshape(self.shape)
