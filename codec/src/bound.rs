@@ -27,14 +27,16 @@ mod spacing;
 mod values;
 
 use self::ladder::{Ladder, bound_of, settle_integer};
-use self::ratio::Search;
+use self::ratio::{Sample, Search};
 use self::spacing::Spacing;
 use self::values::Range;
 use crate::bound::padding::without_padding;
 use crate::config::{Config, ErrorBound, PredictorPolicy};
 use crate::error::{Error, Result};
-use crate::layout::Layout;
+use crate::layout::{ByteOrder, Layout};
 use crate::number::dispatch::with_float;
+use crate::number::value::Value;
+use crate::quantize::decimal::divisor;
 use crate::quantize::last_digit;
 use crate::quantize::lattice::spacing;
 pub use far::span_of;
@@ -136,12 +138,19 @@ fn relative<'a>(share: f64, chunk: &[u8], layout: &Layout, config: &Config<'a>) 
     }))
 }
 
-/// Whether the exact bits of a chunk are tried beside its bound, which is settled: they may take less space. On a lattice the bound's stream has them already.
+/// Whether the exact bits of a chunk are tried beside its bound, which is settled: they may take less space. On a lattice the bound's stream has them already,
+/// unless most values are decimals of a greater step.
 #[must_use]
 pub fn tries_exact_bits(chunk: &[u8], layout: &Layout, config: &Config) -> bool {
-    let order = layout.byte_order;
-    let has_lattice = |bound: f64| with_float!(layout.scalar, V => spacing::<V>(chunk, order, 2.0 * bound, config.fills::<V>()).is_some(), else false);
-    has_few_digits(chunk, layout, config) && !matches!(config.bound, ErrorBound::Absolute(bound) if has_lattice(bound))
+    has_few_digits(chunk, layout, config)
+        && !matches!(config.bound, ErrorBound::Absolute(bound)
+            if with_float!(layout.scalar, V => is_on_lattice::<V>(chunk, layout.byte_order, bound, config), else false))
+}
+
+/// Whether the exact bits of a chunk are on the lattice that is its grid under an absolute bound.
+fn is_on_lattice<V: Value>(chunk: &[u8], order: ByteOrder, bound: f64, config: &Config) -> bool {
+    let spacing = spacing::<V>(chunk, order, 2.0 * bound, config.fills::<V>());
+    spacing.is_some() && divisor::exact_grid::<V>(chunk, order, spacing).is_none()
 }
 
 /// Whether the bound is below the last digit of most values.
@@ -189,13 +198,21 @@ impl<C: Compressor> Settling<'_, C> {
         if range.width() < f64::MIN_POSITIVE {
             return self.compress(ErrorBound::Lossless);
         }
-        // Values of few digits may have the ratio without an error.
+        // Values of few digits may have the ratio without an error. A sample says so first, where there is one.
         const SMALLEST_DIGIT: f64 = 1.0 / 1_048_576.0; // 2^-20
         let digit = ErrorBound::Absolute(range.magnitude() * SMALLEST_DIGIT);
         if has_few_digits(chunk, layout, &config.with_bound(digit)) {
-            let exact = self.compress(ErrorBound::Lossless)?;
-            if self.compressor.length(&exact) as f64 * ratio <= chunk.len() as f64 {
-                return Ok(exact);
+            let exactly = &config.with_bound(ErrorBound::Lossless);
+            let has_ratio = |length: usize, of: &[u8]| length as f64 * ratio <= of.len() as f64;
+            let is_promising = match Sample::of(chunk, layout)? {
+                Some(Sample { bytes, layout }) => has_ratio(self.compressor.sample_len(bytes, &layout, exactly)?, bytes),
+                None => true,
+            };
+            if is_promising {
+                let exact = self.compress(ErrorBound::Lossless)?;
+                if has_ratio(self.compressor.length(&exact), chunk) {
+                    return Ok(exact);
+                }
             }
         }
         let ladder = Ladder::new(chunk, layout, config, range);

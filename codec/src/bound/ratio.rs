@@ -2,7 +2,7 @@
 
 use super::values::Range;
 use crate::config::ErrorBound;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::layout::{Layout, MAX_RANK, Shape};
 use crate::quantize::logarithm::{EXP_TERMS, LOG_TERMS, exp2, log2};
 
@@ -14,6 +14,29 @@ const MAX_ATTEMPTS: usize = 8;
 const MIN_SAMPLED_VALUES: u64 = 1 << 16;
 /// A sample is the chunk's values over this number.
 const SAMPLE_DIVISOR: u64 = 8;
+
+/// A part of a chunk: the middle one along the slowest axis.
+pub(super) struct Sample<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) layout: Layout,
+}
+
+impl<'a> Sample<'a> {
+    /// The sample of a chunk; `None` for a small chunk.
+    pub(super) fn of(chunk: &'a [u8], layout: &Layout) -> Result<Option<Self>> {
+        let dims = layout.shape.dims();
+        if layout.shape.elements() < MIN_SAMPLED_VALUES || dims[0] < SAMPLE_DIVISOR {
+            return Ok(None);
+        }
+        let mut sample_dims = [1; MAX_RANK];
+        sample_dims[..dims.len()].copy_from_slice(dims);
+        sample_dims[0] = dims[0] / SAMPLE_DIVISOR;
+        let sample_layout = Layout { shape: Shape::new(&sample_dims[..dims.len()])?, ..*layout };
+        let row = layout.chunk_bytes() as usize / dims[0] as usize;
+        let first = (dims[0] - sample_dims[0]) as usize / 2 * row;
+        Ok(Some(Self { bytes: &chunk[first..first + sample_layout.chunk_bytes() as usize], layout: sample_layout }))
+    }
+}
 
 /// A wanted length, and the bounds among which it is searched for.
 #[derive(Clone, Copy)]
@@ -101,24 +124,14 @@ impl<'a> Search<'a> {
         layout: &Layout,
         mut length_of: impl FnMut(&[u8], &Layout, ErrorBound) -> std::result::Result<usize, E>,
     ) -> std::result::Result<Option<f64>, E> {
-        let dims = layout.shape.dims();
-        if layout.shape.elements() < MIN_SAMPLED_VALUES || dims[0] < SAMPLE_DIVISOR {
-            return Ok(None);
-        }
-        let mut sample_dims = [1; MAX_RANK];
-        sample_dims[..dims.len()].copy_from_slice(dims);
-        sample_dims[0] = dims[0] / SAMPLE_DIVISOR;
-        let sample_layout = Layout { shape: Shape::new(&sample_dims[..dims.len()])?, ..*layout };
-        let row = layout.chunk_bytes() as usize / dims[0] as usize;
-        let first = (dims[0] - sample_dims[0]) as usize / 2 * row;
-        let sample = &chunk[first..first + sample_layout.chunk_bytes() as usize];
-        let share = sample_dims[0] as f64 / dims[0] as f64;
+        let Some(sample) = Sample::of(chunk, layout)? else { return Ok(None) };
+        let share = sample.bytes.len() as f64 / chunk.len() as f64;
         let search = Self { wanted: self.wanted + log2(share, LOG_TERMS.len()), values: self.values * share, ..*self };
         let (mut at, mut bracket, mut tried) = (search.start(), Bracket::default(), Tried::default());
         for _ in 0..MAX_ATTEMPTS {
             let bound = search.bound(at);
             if tried.length(bound).is_none() {
-                tried.add(bound, length_of(sample, &sample_layout, bound)?);
+                tried.add(bound, length_of(sample.bytes, &sample.layout, bound)?);
             }
             let Some(next) = tried.length(bound).and_then(|length| search.next(at, length, &mut bracket)) else {
                 return Ok(None);
