@@ -1,5 +1,6 @@
-# Sourced by compare.sh, modes.sh and peers.sh. Makes other compressors and real arrays in .venv-compare, the plugin without GPU kernels, and the generator's
-# fields. Sets `environment`, `data` and `plugin`. Leaves out arrays that cannot be downloaded.
+# Sourced by compare.sh, far_values.sh, modes.sh and peers.sh. Makes other compressors and real arrays in .venv-compare, the plugin without GPU kernels, and
+# the generator's fields. Takes plugin and generator from QUIRE_RELEASE, if that names a folder of built programs. Sets `environment`, `data` and `plugin`.
+# Leaves out arrays that cannot be downloaded.
 
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
@@ -42,7 +43,7 @@ want_debian_data ferret-datasets
 
 step "plugin and generator, release build"
 export NVCC=none # the CPU gives the same bytes
-plugin="$(build_plugin -p h5-samples)"
+plugin="$(take_plugin -p h5-samples)"
 [[ -f "$data/fields.json" ]] || "$(dirname "$plugin")/generate" "$data" --seed 1 --size medium
 
 # HDF5 finds only our plugin and those that hdf5plugin registers. Each codec has one thread, and no GPU.

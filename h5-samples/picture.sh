@@ -11,6 +11,6 @@ environment="$repository_root/.venv-compare"
 data="$here/data/seed1-medium"
 [[ -x "$environment/bin/python" && -f "$data/fields.json" ]] || fail "no arrays yet: run h5-samples/compare.sh first"
 export NVCC=none # the CPU gives the same bytes
-plugin="$(build_plugin)"
+plugin="$(take_plugin)"
 export HDF5_PLUGIN_PATH="$(dirname "$plugin")" QUIRE_BACKEND=cpu
 exec "$environment/bin/python" "$here/picture.py" "$data" "${1:-$here/results}"

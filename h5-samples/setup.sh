@@ -8,6 +8,7 @@
 #   has_gpu                        whether there is an NVIDIA GPU, as far as can be seen without CUDA
 #   need_nvcc                      have CUDA's compiler, from PyPI if need be, and export NVCC for the builds that follow
 #   build_plugin [cargo option...] build libh5zquire.so in release and print its path: plugin="$(build_plugin)"
+#   take_plugin [cargo option...]  the same, but where QUIRE_RELEASE names a folder of built programs, that folder's plugin, and nothing is built
 #
 # Every function is cheap when its work is already done, so that a second run of a script costs next to nothing.
 # All messages go to standard error: standard output belongs to results such as build_plugin's path.
@@ -132,4 +133,13 @@ build_plugin() {
   plugin="$target_folder/release/libh5zquire.so"
   [[ -f "$plugin" ]] || fail "cargo finished, but $plugin is not there"
   printf '%s\n' "$plugin"
+}
+
+take_plugin() {
+  if [[ -z "${QUIRE_RELEASE:-}" ]]; then
+    build_plugin "$@"
+    return
+  fi
+  [[ -f "$QUIRE_RELEASE/libh5zquire.so" ]] || fail "QUIRE_RELEASE=$QUIRE_RELEASE has no libh5zquire.so"
+  realpath "$QUIRE_RELEASE/libh5zquire.so"
 }
