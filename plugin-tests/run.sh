@@ -76,6 +76,7 @@ need_nvcc
   need_venv .venv-hdf5-2.0 h5py==3.16.0 netCDF4==1.7.5.1.post1 tables==3.11.1
   need_venv .venv-hdf5-1.14 h5py==3.14.0
   python/test.sh --environments
+  plugin-tests/suites.sh --environment
 ) >"$scratch/environments" 2>&1 &
 environments=$!
 
@@ -92,7 +93,7 @@ plugin="$(build_plugin --workspace --all-targets)"
 QUIRE_RELEASE="$(dirname "$plugin")"
 export QUIRE_RELEASE
 
-part "clients from PyPI, which were fetched beside the builds: HDF5 2.0 and 1.14, and those of the Python package"
+part "clients from PyPI, which were fetched beside the builds: HDF5 2.0 and 1.14, and those of the Python package, and the suites of others"
 wait "$environments" || { cat "$scratch/environments" >&2; fail "an environment of PyPI's clients is missing"; }
 
 part "random streams that no encoder of ours would write, for every reader"
@@ -129,6 +130,9 @@ fi
 
 part "the Python package, beside old and new versions of h5py, numpy, netCDF4, PyTables, xarray and zarr"
 python/test.sh 2>&1 | tee -a "$log" || failed+=("python/test.sh")
+
+part "the suites of others: h5py, xarray, zarr, numcodecs, b2h5py; the files that packages ship"
+plugin-tests/suites.sh 2>&1 | tee -a "$log" || failed+=("plugin-tests/suites.sh")
 
 part ""
 printf '\n  time     CPU time  part\n'

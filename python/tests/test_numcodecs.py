@@ -219,6 +219,7 @@ def test_an_out_of_bytes_has_the_values() -> None:
     [
         (np.arange(100, dtype=object), None, "holds objects of Python"),
         (np.arange(100, dtype=object), "i8", "holds objects of Python"),
+        (["a", "b"], None, "a list of texts holds objects of Python"),
         (np.array(["a", "b"]), None, "cannot be compressed"),
         (np.zeros(9, [("x", "f4"), ("y", "f4")]), None, "cannot be compressed"),
         (np.zeros(9, bool), None, "type bool cannot be compressed"),

@@ -49,11 +49,13 @@ class QuireCodec(Codec):  # type: ignore[misc]
         Plain bytes, booleans, dates and whatever else is not a number are taken for values of the codec's `dtype`.
 
         Raises ValueError for a type that cannot be compressed so, for numbers of another type than the codec's `dtype`, and for plain bytes if the codec has
-        none: a bound would be kept for them, not for the numbers that they are parts of. TypeError for objects.
+        none: a bound would be kept for them, not for the numbers that they are parts of. TypeError for objects and lists of texts.
         """
         values = np.asanyarray(buf) if not isinstance(buf, (bytes, bytearray)) else np.frombuffer(buf, np.uint8)
-        if values.dtype.hasobject:
-            raise TypeError(f"an array of {values.dtype} holds objects of Python, which have no values of a number type: convert it first")
+        holds_texts = isinstance(buf, (list, tuple)) and values.dtype.kind in "SU"
+        if values.dtype.hasobject or holds_texts:
+            what = "a list of texts" if holds_texts else f"an array of {values.dtype}"
+            raise TypeError(f"{what} holds objects of Python, which have no values of a number type: convert it first")
         if values.flags.f_contiguous and not values.flags.c_contiguous:
             values = values.T
         if self.dtype is not None and values.dtype != self.dtype:
