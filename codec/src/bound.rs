@@ -33,9 +33,9 @@ use self::values::Range;
 use crate::bound::padding::without_padding;
 use crate::config::{Config, ErrorBound, PredictorPolicy};
 use crate::error::{Error, Result};
-use crate::layout::{ByteOrder, Layout};
+use crate::layout::Layout;
 use crate::number::dispatch::with_float;
-use crate::number::value::Value;
+use crate::number::value::Value as _;
 use crate::quantize::decimal::divisor;
 use crate::quantize::last_digit;
 use crate::quantize::lattice::spacing;
@@ -138,19 +138,26 @@ fn relative<'a>(share: f64, chunk: &[u8], layout: &Layout, config: &Config<'a>) 
     }))
 }
 
-/// Whether the exact bits of a chunk are tried beside its bound, which is settled: they may take less space. On a lattice the bound's stream has them already,
-/// unless most values are decimals of a greater step.
+/// Whether the exact bits of a chunk are tried beside its bound, which is settled: they may take less space. On a lattice the bound's stream has them already.
 #[must_use]
 pub fn tries_exact_bits(chunk: &[u8], layout: &Layout, config: &Config) -> bool {
-    has_few_digits(chunk, layout, config)
-        && !matches!(config.bound, ErrorBound::Absolute(bound)
-            if with_float!(layout.scalar, V => is_on_lattice::<V>(chunk, layout.byte_order, bound, config), else false))
+    has_few_digits(chunk, layout, config) && !is_on_lattice(chunk, layout, config)
 }
 
-/// Whether the exact bits of a chunk are on the lattice that is its grid under an absolute bound.
-fn is_on_lattice<V: Value>(chunk: &[u8], order: ByteOrder, bound: f64, config: &Config) -> bool {
-    let spacing = spacing::<V>(chunk, order, 2.0 * bound, config.fills::<V>());
-    spacing.is_some() && divisor::exact_grid::<V>(chunk, order, spacing).is_none()
+/// Whether a chunk's grid under an absolute bound is a lattice whose spacing is at least that of the type at the largest value: the exact bits have no fewer
+/// digits.
+fn is_on_lattice(chunk: &[u8], layout: &Layout, config: &Config) -> bool {
+    let ErrorBound::Absolute(bound) = config.bound else { return false };
+    let greatest = Range::of(chunk, layout, config).magnitude();
+    with_float!(
+        layout.scalar,
+        V => {
+            let spacing = spacing::<V>(chunk, layout.byte_order, 2.0 * bound, config.fills::<V>());
+            spacing.is_some_and(|spacing| V::round_from(greatest + spacing).to_f64() - greatest == spacing)
+                && divisor::exact_grid::<V>(chunk, layout.byte_order, spacing).is_none()
+        },
+        else false
+    )
 }
 
 /// Whether the bound is below the last digit of most values.
