@@ -104,7 +104,7 @@ def is_same(folder: Path, suite: Suite, without: Run, way: str, with_us: Run) ->
     print(f"  {way}: {counts(with_us)}{f', and ours stood in {with_us.stood_in} times' if way in STAND_IN else ''}", flush=True)
     if without.ended and with_us.ended and not different and not is_idle:
         return True
-    for name in sorted(different)[:50]:
+    for name in sorted(different)[:50] if with_us.ended else []:
         print(f"    {name}: {without.ended.get(name)} without us, {with_us.ended.get(name)} with us")
     print((with_us if without.ended else without).log[-5000:], flush=True)
     return False
