@@ -15,7 +15,7 @@ from typing import NamedTuple, Optional
 import h5py
 import numpy as np
 
-from quire_client import FILTER_ID, absolute, assert_bound, assert_same_bits, client, nasty, smooth
+from quire_client import FILTER_ID, absolute, assert_bound, assert_same_bits, client, nasty, numbers, smooth
 
 
 def rows(folder: Path) -> None:
@@ -31,8 +31,9 @@ def rows(folder: Path) -> None:
                 dataset[row] = data[row]
                 now = dataset[()]
                 assert_bound(data[: row + 1], now[: row + 1], bound, f"{label}, after row {row}")
-                # The codec is idempotent: what was decoded once is kept for ever, here and in the rows not written yet.
-                assert_same_bits(previous[:row], now[:row], f"{label}, earlier rows after row {row}")
+                # The codec is idempotent: what was rounded once is kept for ever. A chunk may have kept its exact bits before; then a value is rounded now.
+                is_rounded = numbers(previous[:row]) != numbers(data[:row])
+                assert_same_bits(previous[:row][is_rounded], now[:row][is_rounded], f"{label}, earlier rows after row {row}")
                 assert_same_bits(previous[row + 1 :], now[row + 1 :], f"{label}, later rows after row {row}")
                 previous = now
     print("rows: no drift")
