@@ -71,7 +71,9 @@ fn ends_above<V: Value>(value: V, step: f64) -> Option<bool> {
     if !counts {
         return None;
     }
-    if highest_bit(step).is_none_or(|highest| lowest_bit(magnitude) >= highest) {
+    // With a step near the type's spacing, values are multiples of a power of two by chance. Types of 16 bits have no larger codes.
+    let is_telling = V::SIZE == 2 || magnitude < V::SAFE_CODE_LIMIT / divisor::CHANCE * step;
+    if is_telling && highest_bit(step).is_none_or(|highest| lowest_bit(magnitude) >= highest) {
         return Some(true);
     }
     // The greatest divisor whose step is not far below the grid's, and whose codes are not so large that most values have one by chance.
