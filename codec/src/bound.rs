@@ -148,12 +148,13 @@ pub fn tries_exact_bits(chunk: &[u8], layout: &Layout, config: &Config) -> bool 
 /// digits.
 fn is_on_lattice(chunk: &[u8], layout: &Layout, config: &Config) -> bool {
     let ErrorBound::Absolute(bound) = config.bound else { return false };
-    let greatest = Range::of(chunk, layout, config).magnitude();
+    let greatest = || Range::of(chunk, layout, config).magnitude();
     with_float!(
         layout.scalar,
         V => {
             let spacing = spacing::<V>(chunk, layout.byte_order, 2.0 * bound, config.fills::<V>());
-            spacing.is_some_and(|spacing| V::round_from(greatest + spacing).to_f64() - greatest == spacing)
+            let is_of_type = |spacing: f64, greatest: f64| V::round_from(greatest + spacing).to_f64() - greatest == spacing;
+            spacing.is_some_and(|spacing| is_of_type(spacing, greatest()))
                 && divisor::exact_grid::<V>(chunk, layout.byte_order, spacing).is_none()
         },
         else false

@@ -106,7 +106,7 @@ fn streams_under_a_bound_are_no_longer_than_exact_ones() {
     assert!(tried > cases / 3 && exact_codings > cases / 4, "{tried} and {exact_codings} of {cases}");
 }
 
-/// Counts under a point-wise relative bound, most of them 0 (plugin-tests has the whole matrix of README's promise).
+/// Counts, most of which are 0. README promises this.
 #[test]
 fn counts_are_small_at_any_bound() {
     let (mut workspace, mut random) = (Workspace::default(), Random(2));

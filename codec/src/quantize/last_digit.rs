@@ -16,8 +16,8 @@ pub const MAX_COUNTED: usize = 32;
 pub const LEAST_ENDING: usize = 4;
 /// Most values that are looked at for a point-wise relative bound, until enough of them count. Zeros do not count, and most counts may be 0.
 const MAX_LOOKED_AT: usize = 4096;
-/// Share of a point-wise relative bound's step that is compared with last digits. Its grid has steps of all sizes: where the largest are above the last digit,
-/// the exact bits may still take less space.
+/// Share of a point-wise relative bound's step that is compared with last digits. The grid of such a bound has steps of all sizes. Where only the largest steps
+/// are above the last digit, the exact bits may still take less space.
 const SHARE_OF_STEP: f64 = 0.125;
 /// Most decimal places that are looked for, as a divisor.
 pub const MAX_DIVISOR: f64 = 1e7;
