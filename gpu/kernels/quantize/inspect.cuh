@@ -42,7 +42,7 @@ __device__ __forceinline__ LastDigit last_digit(const EncodeParameters& paramete
   const double magnitude = fabs(value), step = parameters.step;
   if (!(magnitude > 0.0 && magnitude < ValueType<V>::CODE_LIMIT * step)) return NOT_COUNTED;
   constexpr double TELLING = ValueType<V>::SAFE_CODE_LIMIT / CHANCE_OF_DECIMALS;
-  const bool is_telling = sizeof(bits) == 2 || magnitude < TELLING * step;
+  const bool is_telling = sizeof(typename ValueType<V>::Stored) == 2 || magnitude < TELLING * step;
   if (is_telling && lowest_bit(magnitude) >= parameters.needed_bit - 1) return ABOVE_BOUND;
   double divisor = 1.0;
   while (divisor < MAX_DIVISOR && divisor * step < 1.0 && magnitude * (10.0 * divisor) < TELLING) divisor *= 10.0;
