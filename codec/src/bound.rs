@@ -185,9 +185,14 @@ impl<C: Compressor> Settling<'_, C> {
     fn compress_as(&mut self, predictor: PredictorPolicy, bound: ErrorBound) -> std::result::Result<C::Output, C::Error> {
         let config = Config { predictor, ..self.config.with_bound(bound) };
         let output = self.compressor.compress(&config)?;
+        self.or_exact_bits(output, &config)
+    }
+
+    /// The stream that the compressor made last, with a settled bound, or the one of the exact bits.
+    fn or_exact_bits(&mut self, output: C::Output, config: &Config) -> std::result::Result<C::Output, C::Error> {
         let length = self.compressor.length(&output);
         let is_longer_than_chunk = length > self.chunk.len();
-        if bound == ErrorBound::Lossless || !is_longer_than_chunk && !tries_exact_bits(self.chunk, self.layout, &config) {
+        if config.bound == ErrorBound::Lossless || !is_longer_than_chunk && !tries_exact_bits(self.chunk, self.layout, config) {
             return Ok(output);
         }
         drop(output);
@@ -196,7 +201,7 @@ impl<C: Compressor> Settling<'_, C> {
             return Ok(exact);
         }
         drop(exact);
-        self.compressor.compress(&config)
+        self.compressor.compress(config)
     }
 
     /// Compresses with a ratio. Without a ceiling, a ratio promises nothing of single values: bounds need not be on the ladder.
@@ -239,11 +244,16 @@ impl<C: Compressor> Settling<'_, C> {
             self.compressor.sample_len(sample, layout, &config.with_bound(bound))
         })?;
         let start = on_sample.unwrap_or_else(|| search.start());
-        search.run(start, |bound| {
-            let output = self.compress(bound)?;
+        let (output, bound) = search.run(start, |bound| {
+            let output = self.compressor.compress(&config.with_bound(bound))?;
             let length = self.compressor.length(&output);
-            Ok((output, length))
-        })
+            Ok::<_, C::Error>(((output, bound), length))
+        })?;
+        // A shorter stream is not one of the exact bits: they do not have the ratio.
+        if search.is_too_long(self.compressor.length(&output)) {
+            return self.or_exact_bits(output, &config.with_bound(bound));
+        }
+        Ok(output)
     }
 }
 

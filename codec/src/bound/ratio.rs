@@ -107,6 +107,17 @@ impl<'a> Search<'a> {
         (self.least.max(self.greatest - 10.0)).min(self.greatest)
     }
 
+    /// log2 of a length over the wanted one; 0 if the length is near enough.
+    fn off(&self, length: usize) -> f64 {
+        let off = log2(length as f64, LOG_TERMS.len()) - self.wanted;
+        if off.abs() <= log2(1.0 + TOLERANCE, LOG_TERMS.len()) { 0.0 } else { off }
+    }
+
+    /// Whether a stream of this length, in bytes, does not have the ratio.
+    pub(super) fn is_too_long(&self, length: usize) -> bool {
+        self.off(length) > 0.0
+    }
+
     /// The settled bound for log2 of a bound; the exact bits for the least.
     fn bound(&self, logarithm: f64) -> ErrorBound {
         if logarithm <= self.least && self.least < self.greatest {
@@ -146,9 +157,8 @@ impl<'a> Search<'a> {
 
     /// log2 of the next bound, after the bound `at` gave `length` bytes; `None` if the length is reached, or cannot be.
     fn next(&self, at: f64, length: usize, bracket: &mut Bracket) -> Option<f64> {
-        let found = log2(length as f64, LOG_TERMS.len());
-        let off = found - self.wanted;
-        if off.abs() <= log2(1.0 + TOLERANCE, LOG_TERMS.len()) {
+        let off = self.off(length);
+        if off == 0.0 {
             return None;
         }
         if off > 0.0 {
