@@ -180,15 +180,16 @@ impl<C: Compressor> Settling<'_, C> {
         self.compress_as(self.config.predictor, bound)
     }
 
-    /// Compresses with a settled bound, or with the exact bits if the chunk does not shrink: a bound below the data's own precision makes longer streams than
-    /// the exact bits. Where few values have more digits than the bound keeps, both are tried.
+    /// Compresses with a settled bound, or with the exact bits where they take no more space.
     fn compress_as(&mut self, predictor: PredictorPolicy, bound: ErrorBound) -> std::result::Result<C::Output, C::Error> {
         let config = Config { predictor, ..self.config.with_bound(bound) };
         let output = self.compressor.compress(&config)?;
         self.or_exact_bits(output, &config)
     }
 
-    /// The stream that the compressor made last, with a settled bound, or the one of the exact bits.
+    /// The stream that the compressor made last, with a settled bound, or the one of the exact bits. A bound below the data's own precision makes longer
+    /// streams than the exact bits: they replace a stream that is longer than the chunk. Where few values have more digits than the bound keeps, the shorter
+    /// stream stays.
     fn or_exact_bits(&mut self, output: C::Output, config: &Config) -> std::result::Result<C::Output, C::Error> {
         let length = self.compressor.length(&output);
         let is_longer_than_chunk = length > self.chunk.len();
@@ -244,14 +245,15 @@ impl<C: Compressor> Settling<'_, C> {
             self.compressor.sample_len(sample, layout, &config.with_bound(bound))
         })?;
         let start = on_sample.unwrap_or_else(|| search.start());
-        let (output, bound) = search.run(start, |bound| {
-            let output = self.compressor.compress(&config.with_bound(bound))?;
+        let (output, config) = search.run(start, |bound| {
+            let config = config.with_bound(bound);
+            let output = self.compressor.compress(&config)?;
             let length = self.compressor.length(&output);
-            Ok::<_, C::Error>(((output, bound), length))
+            Ok::<_, C::Error>(((output, config), length))
         })?;
-        // A shorter stream is not one of the exact bits: they do not have the ratio.
+        // The search itself tries no exact bits beside its bounds: the chunk does not have the ratio with them.
         if search.is_too_long(self.compressor.length(&output)) {
-            return self.or_exact_bits(output, &config.with_bound(bound));
+            return self.or_exact_bits(output, &config);
         }
         Ok(output)
     }

@@ -206,7 +206,7 @@ impl<'a> Search<'a> {
                     (length, Some(result))
                 }
             };
-            let off = (log2(length as f64, LOG_TERMS.len()) - self.wanted).abs();
+            let off = self.off(length).abs();
             if off < best.0 {
                 best = (off, at);
             }
