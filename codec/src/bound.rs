@@ -57,6 +57,13 @@ pub trait Compressor {
     /// # Errors
     /// Those of the processor.
     fn compress(&mut self, config: &Config) -> std::result::Result<Self::Output, Self::Error>;
+    /// The stream that this compressor made before its last one, with `config`. A processor that has overwritten that stream makes it again.
+    ///
+    /// # Errors
+    /// Those of the processor.
+    fn stream_before(&mut self, config: &Config) -> std::result::Result<Self::Output, Self::Error> {
+        self.compress(config)
+    }
     /// Length of a stream, in bytes.
     fn length(&self, output: &Self::Output) -> usize;
     /// Length, in bytes, of the stream that the codec on the CPU makes of a sample of the chunk. Every processor asks the CPU, so that all of them search
@@ -183,17 +190,33 @@ impl<C: Compressor> Settling<'_, C> {
     /// Compresses with a settled bound, or with the exact bits where they take no more space.
     fn compress_as(&mut self, predictor: PredictorPolicy, bound: ErrorBound) -> std::result::Result<C::Output, C::Error> {
         let config = Config { predictor, ..self.config.with_bound(bound) };
+        let are_tried = bound != ErrorBound::Lossless && tries_exact_bits(self.chunk, self.layout, &config);
+        if are_tried && let Some(expected) = self.length_of_exact_bits(&config)? {
+            let exact = self.compressor.compress(&self.config.with_bound(ErrorBound::Lossless))?;
+            if self.compressor.length(&exact) <= expected {
+                return Ok(exact);
+            }
+        }
         let output = self.compressor.compress(&config)?;
-        self.or_exact_bits(output, &config)
+        self.or_exact_bits(output, &config, are_tried)
+    }
+
+    /// The greatest length of exact bits that a sample lets expect, if they take no more space there than the settled bound. The bound's stream need not be made
+    /// for a chunk that is like its sample.
+    fn length_of_exact_bits(&mut self, config: &Config) -> std::result::Result<Option<usize>, C::Error> {
+        let Some(Sample { bytes, layout }) = Sample::of(self.chunk, self.layout)? else { return Ok(None) };
+        let exact = self.compressor.sample_len(bytes, &layout, &self.config.with_bound(ErrorBound::Lossless))?;
+        let is_shorter = exact <= self.compressor.sample_len(bytes, &layout, config)?;
+        const SLACK: f64 = 1.125;
+        Ok(is_shorter.then_some((exact as f64 * SLACK * (self.chunk.len() as f64 / bytes.len() as f64)) as usize))
     }
 
     /// The stream that the compressor made last, with a settled bound, or the one of the exact bits. A bound below the data's own precision makes longer
-    /// streams than the exact bits: they replace a stream that is longer than the chunk. Where few values have more digits than the bound keeps, the shorter
-    /// stream stays.
-    fn or_exact_bits(&mut self, output: C::Output, config: &Config) -> std::result::Result<C::Output, C::Error> {
+    /// streams than the exact bits: they replace a stream that is longer than the chunk. Where they are tried, the shorter stream stays.
+    fn or_exact_bits(&mut self, output: C::Output, config: &Config, are_tried: bool) -> std::result::Result<C::Output, C::Error> {
         let length = self.compressor.length(&output);
         let is_longer_than_chunk = length > self.chunk.len();
-        if config.bound == ErrorBound::Lossless || !is_longer_than_chunk && !tries_exact_bits(self.chunk, self.layout, config) {
+        if config.bound == ErrorBound::Lossless || !is_longer_than_chunk && !are_tried {
             return Ok(output);
         }
         drop(output);
@@ -202,7 +225,7 @@ impl<C: Compressor> Settling<'_, C> {
             return Ok(exact);
         }
         drop(exact);
-        self.compressor.compress(config)
+        self.compressor.stream_before(config)
     }
 
     /// Compresses with a ratio. Without a ceiling, a ratio promises nothing of single values: bounds need not be on the ladder.
@@ -253,7 +276,7 @@ impl<C: Compressor> Settling<'_, C> {
         })?;
         // The search itself tries no exact bits beside its bounds: the chunk does not have the ratio with them.
         if search.is_too_long(self.compressor.length(&output)) {
-            return self.or_exact_bits(output, &config);
+            return self.or_exact_bits(output, &config, tries_exact_bits(chunk, layout, &config));
         }
         Ok(output)
     }

@@ -28,6 +28,8 @@ pub struct Workspace {
     shared: Shared,
     /// The parts of a chunk of pairs.
     parts: Vec<u8>,
+    /// The stream before the last one of a chunk that is compressed several times.
+    stream_before: Vec<u8>,
 }
 
 impl Workspace {
@@ -58,7 +60,12 @@ impl Workspace {
     /// # Errors
     /// Those of [`Workspace::compress`].
     pub fn compress_values(&mut self, values: &[u8], layout: &Layout, config: &Config, stream: &mut Vec<u8>) -> Result<()> {
-        with_settled_bound(values, layout, config, &mut OnCpu { workspace: self, chunk: values, layout, stream })?;
+        with_settled_bound(
+            values,
+            layout,
+            config,
+            &mut OnCpu { workspace: self, chunk: values, layout, stream, is_first: true },
+        )?;
         Ok(())
     }
 
@@ -220,6 +227,8 @@ struct OnCpu<'a> {
     chunk: &'a [u8],
     layout: &'a Layout,
     stream: &'a mut Vec<u8>,
+    /// Whether no stream of the chunk has been made yet.
+    is_first: bool,
 }
 
 impl Compressor for OnCpu<'_> {
@@ -227,7 +236,15 @@ impl Compressor for OnCpu<'_> {
     type Error = Error;
 
     fn compress(&mut self, config: &Config) -> Result<usize> {
+        if !std::mem::take(&mut self.is_first) {
+            std::mem::swap(self.stream, &mut self.workspace.stream_before);
+        }
         self.workspace.compress_settled(self.chunk, self.layout, config, self.stream)?;
+        Ok(self.stream.len())
+    }
+
+    fn stream_before(&mut self, _config: &Config) -> Result<usize> {
+        std::mem::swap(self.stream, &mut self.workspace.stream_before);
         Ok(self.stream.len())
     }
 
@@ -291,7 +308,7 @@ mod tests {
     }
 
     /// Addresses and sizes of those buffers that are in proportion to the chunk and in reach from here.
-    fn buffers(Workspace { narrow, wide, shared, parts }: &Workspace) -> [(usize, usize); 8] {
+    fn buffers(Workspace { narrow, wide, shared, parts, .. }: &Workspace) -> [(usize, usize); 8] {
         fn of<T>(buffer: &Vec<T>) -> (usize, usize) {
             (buffer.as_ptr().addr(), buffer.capacity())
         }

@@ -27,11 +27,7 @@ pub fn spacing<V: Value>(chunk: &[u8], order: ByteOrder, step: f64, fills: Fills
                 if !fills.is_none() {
                     values = values.map(|value| if fills.has(value) { V::default() } else { value });
                 }
-                // In most groups no value has a lower bit than the groups before.
-                if power_of_two(lowest).is_some_and(|spacing| are_multiples(&values, spacing)) {
-                    continue;
-                }
-                lowest = values.iter().map(|value| lowest_bit(value.to_f64())).fold(lowest, i32::min);
+                lowest = lowest_bit_with(&values, lowest);
                 if lowest < needed {
                     return None;
                 }
@@ -75,24 +71,39 @@ pub fn is_off<V: Value>(values: &[u8], order: ByteOrder, step: f64, fills: Fills
 #[must_use]
 pub fn exact_spacing<V: Value>(chunk: &[u8], order: ByteOrder) -> Option<f64> {
     let code_bits = highest_bit(V::CODE_LIMIT)?;
-    let (mut lowest, mut highest) = (i32::MAX, i32::MIN);
-    for bytes in chunk.chunks(VALUES_PER_GROUP * V::SIZE) {
-        let mut values = [V::default(); VALUES_PER_GROUP];
-        V::read_all(bytes, order, &mut values);
-        for value in values.iter().map(|value| value.to_f64()) {
-            if value == 0.0 && value.is_sign_negative() {
-                return None;
+    let (mut lowest, mut greatest) = (i32::MAX, 0.0f64);
+    widely_vectorized(
+        #[inline(always)]
+        || {
+            for bytes in chunk.chunks(VALUES_PER_GROUP * V::SIZE) {
+                let mut values = [V::default(); VALUES_PER_GROUP];
+                V::read_all(bytes, order, &mut values);
+                let mut has_negative_zero = false;
+                for value in values.map(|value| value.to_f64()) {
+                    has_negative_zero |= value.to_bits() == (-0.0f64).to_bits();
+                    greatest = if value.is_finite() { greatest.max(value.abs()) } else { greatest };
+                }
+                if has_negative_zero {
+                    return None;
+                }
+                lowest = lowest_bit_with(&values, lowest);
+                if highest_bit(greatest).is_some_and(|highest| highest >= lowest.saturating_add(code_bits)) {
+                    return None;
+                }
             }
-            if let Some(highest_bit) = highest_bit(value).filter(|_| value.is_finite()) {
-                lowest = lowest.min(lowest_bit(value));
-                highest = highest.max(highest_bit);
-            }
-        }
-        if highest >= lowest.saturating_add(code_bits) {
-            return None;
-        }
+            power_of_two(lowest)
+        },
+    )
+}
+
+/// The lowest bit of a group's values and of the groups before.
+#[inline(always)]
+fn lowest_bit_with<V: Value>(values: &[V; VALUES_PER_GROUP], before: i32) -> i32 {
+    // In most groups no value has a lower bit than the groups before.
+    if power_of_two(before).is_some_and(|spacing| are_multiples(values, spacing)) {
+        return before;
     }
-    power_of_two(lowest)
+    values.iter().map(|value| lowest_bit(value.to_f64())).fold(before, i32::min)
 }
 
 /// Exponent of the value's lowest bit that is 1; the greatest number for 0, which is on every lattice, and for infinities and NaN, which do not count.
