@@ -7,7 +7,7 @@ use quire_codec::{Config, ErrorBound};
 
 use crate::datasets::{Named, Source};
 use crate::filters::filter_name;
-use crate::library::links::attribute_names;
+use crate::library::links::has_attribute;
 use crate::library::numbers::Numbers;
 use crate::library::{message, objects};
 
@@ -30,10 +30,11 @@ impl Choice {
     pub(crate) fn source(&self, named: Named, is_named: bool) -> Result<Source, String> {
         let Named { dataset, name, .. } = named;
         let dataset = dataset?;
-        if dataset.shape().is_empty() {
+        let extents = dataset.shape();
+        if extents.is_empty() {
             return Err("a scalar, which HDF5 cannot store in chunks".to_owned());
         }
-        if dataset.size() == 0 {
+        if extents.contains(&0) {
             return Err("it has no values".to_owned());
         }
         let properties = dataset.dcpl().map_err(message)?;
@@ -47,7 +48,7 @@ impl Choice {
         if let Some(filter) = filters.iter().find(|filter| !filter.is_available()) {
             return Err(format!("compressed with {}, which HDF5 does not find here", filter_name(filter)));
         }
-        let is_scale = attribute_names(&dataset)?.iter().any(|name| name.as_bytes() == b"CLASS")
+        let is_scale = has_attribute(&dataset, &"CLASS".into())
             && dataset
                 .attr("CLASS")
                 .and_then(|class| class.read_scalar::<hdf5::types::FixedAscii<32>>())

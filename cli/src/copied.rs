@@ -6,7 +6,7 @@ use hdf5::Dataset;
 use crate::datasets::Source;
 use crate::library::codec::Codec;
 use crate::library::numbers::Numbers;
-use crate::library::{chunks, make_room};
+use crate::library::{chunks, make_room, message};
 use crate::slabs::{self, Range};
 
 /// A copy of a dataset.
@@ -16,6 +16,8 @@ pub(crate) struct Copied<'a> {
     numbers: &'a Numbers,
     /// The plugin and the shape of the chunks, if threads may decompress them.
     own: Option<(&'static Codec, Vec<usize>)>,
+    /// Whether this filter is among those of the copy.
+    pub(crate) is_filtered: bool,
 }
 
 /// A chunk as the calling thread has read it.
@@ -40,15 +42,18 @@ pub(crate) struct Decoded {
 
 impl<'a> Copied<'a> {
     /// # Errors
-    /// If the plugin that HDF5 has loaded is of another version.
+    /// HDF5's, and if the plugin that HDF5 has loaded is of another version.
     pub(crate) fn new(dataset: &'a Dataset, original: &'a Source) -> Result<Self, String> {
         let numbers = &original.numbers;
-        let is_own = matches!(&dataset.filters()[..], [filter] if filter.id() == FILTER_ID && filter.is_available());
+        let properties = dataset.dcpl().map_err(message)?;
+        let filters = properties.filters();
+        let is_filtered = filters.iter().any(|filter| filter.id() == FILTER_ID);
+        let is_own = matches!(&filters[..], [filter] if is_filtered && filter.is_available());
         let is_same =
             Numbers::of(dataset).is_ok_and(|copy| (copy.scalar, copy.byte_order) == (numbers.scalar, numbers.byte_order));
-        let chunk = dataset.chunk().filter(|_| is_own && is_same);
+        let chunk = properties.chunk().filter(|_| is_own && is_same);
         let own = chunk.map(|chunk| Ok::<_, String>((Codec::get()?, chunk))).transpose()?;
-        Ok(Self { dataset, numbers, own })
+        Ok(Self { dataset, numbers, own, is_filtered })
     }
 
     /// Reads a chunk, or a box of a copy without chunks.

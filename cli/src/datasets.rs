@@ -110,7 +110,7 @@ pub(crate) fn open(path: &Path) -> Result<File, String> {
 /// Opens a dataset, with a cache of decoded chunks that is as large as its values are, up to a limit. The cache's table alone has 100 kB, which thousands of
 /// small datasets must not have.
 fn open_dataset(group: &Group, name: &CStr) -> Result<Dataset, String> {
-    let dataset = links::open_dataset(group, name, &DatasetAccess::build().finish().map_err(message)?)?;
+    let dataset = links::open_dataset(group, name, None)?;
     let bytes = dataset.dtype().map_err(message)?.size().saturating_mul(dataset.size());
     if bytes <= DEFAULT_CACHE_BYTES {
         return Ok(dataset);
@@ -118,7 +118,7 @@ fn open_dataset(group: &Group, name: &CStr) -> Result<Dataset, String> {
     // HDF5 gives a dataset that is open already the cache that it has.
     drop(dataset);
     let access = DatasetAccess::build().chunk_cache(CACHE_SLOTS, CACHE_BYTES, 1.0).finish().map_err(message)?;
-    links::open_dataset(group, name, &access)
+    links::open_dataset(group, name, Some(&access))
 }
 
 /// The error message for a dataset that HDF5 cannot open, with HDF5's version.
@@ -213,7 +213,7 @@ impl Grid<'_> {
 pub(crate) fn written_boxes(dataset: &Dataset, block: &[usize]) -> Result<Vec<Vec<(usize, usize)>>, String> {
     let extents = dataset.shape();
     let grid = Grid { extents: &extents, block };
-    if dataset.size() == 0 || dataset.storage_size() == 0 {
+    if extents.contains(&0) || dataset.storage_size() == 0 {
         return Ok(Vec::new());
     }
     if dataset.chunk().as_deref() != Some(block) {

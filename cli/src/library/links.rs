@@ -8,7 +8,7 @@ use hdf5::plist::link_create::CharEncoding;
 use hdf5::plist::{DatasetAccess, FileAccess, FileCreate};
 use hdf5::{Attribute, Dataset, File, Group, Location};
 use hdf5_sys::h5::{H5_index_t, H5_iter_order_t, herr_t};
-use hdf5_sys::h5a::{H5A_info_t, H5Aiterate2, H5Aopen};
+use hdf5_sys::h5a::{H5A_info_t, H5Aexists, H5Aiterate2, H5Aopen};
 use hdf5_sys::h5d::H5Dopen2;
 use hdf5_sys::h5f::{H5F_ACC_EXCL, H5F_ACC_RDONLY, H5F_ACC_RDWR, H5Fcreate, H5Fopen};
 use hdf5_sys::h5g::H5Gopen2;
@@ -121,12 +121,15 @@ pub(crate) fn attribute_names(object: &Location) -> Result<Vec<Name>> {
         unsafe { (*names.cast::<Vec<Name>>()).push(CStr::from_ptr(name).into()) };
         0
     }
-    let index = if knows_order_of_attributes(object)? { H5_index_t::H5_INDEX_CRT_ORDER } else { H5_index_t::H5_INDEX_NAME };
-    let mut names: Vec<Name> = Vec::new();
-    let (mut position, order) = (0, H5_iter_order_t::H5_ITER_INC);
-    // SAFETY: HDF5 checks the identifier, and calls `push` with the list that is there until the call is over.
-    locked(|| unsafe { check(H5Aiterate2(object.id(), index, order, &mut position, Some(push), (&raw mut names).cast())) })?;
-    Ok(names)
+    let by = |index: H5_index_t| -> Result<Vec<Name>> {
+        let (mut names, mut position, order) = (Vec::new(), 0, H5_iter_order_t::H5_ITER_INC);
+        // SAFETY: HDF5 checks the identifier, and calls `push` with the list that is there until the call is over.
+        locked(|| unsafe { check(H5Aiterate2(object.id(), index, order, &mut position, Some(push), (&raw mut names).cast())) })?;
+        Ok(names)
+    };
+    let names = by(H5_index_t::H5_INDEX_NAME)?;
+    // Whether there is an order costs HDF5 more than the names.
+    if names.len() > 1 && knows_order_of_attributes(object)? { by(H5_index_t::H5_INDEX_CRT_ORDER) } else { Ok(names) }
 }
 
 /// The kind of an object.
@@ -201,9 +204,10 @@ pub(crate) fn open_group(group: &Group, name: &CStr) -> Result<Group> {
 ///
 /// # Errors
 /// HDF5's.
-pub(crate) fn open_dataset(group: &Group, name: &CStr, access: &DatasetAccess) -> Result<Dataset> {
+pub(crate) fn open_dataset(group: &Group, name: &CStr, access: Option<&DatasetAccess>) -> Result<Dataset> {
+    let access = access.map_or(H5P_DEFAULT, |access| access.id());
     // SAFETY: as in `open_file`.
-    locked(|| unsafe { owned!(H5Dopen2(group.id(), name.as_ptr(), access.id())) })
+    locked(|| unsafe { owned!(H5Dopen2(group.id(), name.as_ptr(), access)) })
 }
 
 /// Opens an attribute.
@@ -213,6 +217,12 @@ pub(crate) fn open_dataset(group: &Group, name: &CStr, access: &DatasetAccess) -
 pub(crate) fn open_attribute(object: &Location, name: &Name) -> Result<Attribute> {
     // SAFETY: as in `open_file`.
     locked(|| unsafe { owned!(H5Aopen(object.id(), name.as_c().as_ptr(), H5P_DEFAULT)) })
+}
+
+/// Whether an object has an attribute. HDF5 says so at less cost than that of an error for one that is not there.
+pub(crate) fn has_attribute(object: &Location, name: &Name) -> bool {
+    // SAFETY: as in `open_file`.
+    locked(|| unsafe { H5Aexists(object.id(), name.as_c().as_ptr()) > 0 })
 }
 
 /// An object's comment (HDF5's predecessor of attributes), or `None` if it is empty.

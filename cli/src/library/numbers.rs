@@ -14,7 +14,7 @@ use hdf5_sys::h5t::{
 };
 use quire_codec::{ByteOrder, ErrorBound, Scalar};
 
-use super::links::open_attribute;
+use super::links::{has_attribute, open_attribute};
 use super::{Result, check, locked, make_room, message};
 use crate::names::Name;
 
@@ -84,6 +84,9 @@ impl Numbers {
     /// Bits of the values of an attribute, converted to this type; none if there is no such attribute, or if it holds no numbers. Of pairs, those of both parts
     /// but 0, which is exact in any case.
     pub(crate) fn of_attribute(&self, dataset: &Dataset, name: &Name) -> Vec<u64> {
+        if !has_attribute(dataset, name) {
+            return Vec::new();
+        }
         let Ok(attribute) = open_attribute(dataset, name) else { return Vec::new() };
         let (Ok(datatype), Ok(space)) = (attribute.dtype(), attribute.space()) else { return Vec::new() };
         // SAFETY: HDF5 checks the identifier.

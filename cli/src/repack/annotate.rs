@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use hdf5::Dataset;
-use hdf5::plist::DatasetAccess;
 use hdf5::types::VarLenUnicode;
 
 use super::Done;
@@ -16,10 +15,9 @@ use crate::library::{links, message};
 /// With the dataset's path.
 pub(super) fn annotate(path: &Path, plan: &Plan, done: &[Done]) -> Result<(), String> {
     let file = links::open_file_to_write(path)?;
-    let access = DatasetAccess::build().finish().map_err(message)?;
     for (task, done) in plan.tasks.iter().zip(done) {
         let named = |error: String| format!("{}: {error}", task.path);
-        let dataset = links::open_dataset(&file, task.path.as_c(), &access).map_err(named)?;
+        let dataset = links::open_dataset(&file, task.path.as_c(), None).map_err(named)?;
         describe(&dataset, &task.options, done).map_err(|error| named(message(error)))?;
     }
     file.flush().and_then(|()| file.close()).map_err(message)

@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, CString};
 
-use hdf5::plist::DatasetAccess;
 use hdf5::plist::link_create::CharEncoding;
 use hdf5::{Dataset, Datatype, File, Group, Location};
 use indicatif::ProgressBar;
@@ -12,7 +11,8 @@ use super::plan::{Plan, Task};
 use super::values;
 use crate::datasets::{block_of, written_boxes};
 use crate::library::links::{
-    self, Kind, Link, Token, attribute_names, copy_comment, links, object_by_name, open_attribute, open_group, open_object, token,
+    Kind, Link, Token, attribute_names, copy_comment, links, object_by_name, open_attribute, open_dataset, open_group,
+    open_object, token,
 };
 use crate::library::message;
 use crate::library::objects::{self, Target, link_properties};
@@ -133,16 +133,16 @@ impl Copier<'_> {
     /// Creates an object that has not been copied yet.
     fn object(&mut self, object: &Object<'_>, to: &Group, link: &hdf5::plist::LinkCreate) -> Result<(), String> {
         let &Object { kind, ref from, token, parent, name, path } = object;
-        let mut below = None;
+        let (mut made, mut below) = (None, None);
         match kind {
             Kind::Group => {
                 let group = open_group(parent, name)?;
-                let made = objects::create_group(to, name, link, &group)?;
-                below = Some((group, made));
+                let copy = objects::create_group(to, name, link, &group)?;
+                made = Some((*copy).clone());
+                below = Some((group, copy));
             }
             Kind::Dataset => {
-                let access = DatasetAccess::build().finish().map_err(message)?;
-                self.dataset(&links::open_dataset(parent, name, &access)?, object, to, link)?;
+                made = self.dataset(&open_dataset(parent, name, None)?, object, to, link)?;
             }
             Kind::Datatype => {
                 let staged = self.types.get(&token).ok_or(
@@ -152,7 +152,10 @@ impl Copier<'_> {
             }
             Kind::Other => return Err("it is neither a group nor a dataset nor a datatype, and cannot be copied".to_owned()),
         }
-        let made = open_object(to, object_by_name(to, name)?.1)?;
+        let made = match made {
+            Some(made) => made,
+            None => open_object(to, object_by_name(to, name)?.1)?,
+        };
         self.pairs.push((from.clone(), made, path.clone()));
         match below {
             Some((group, made)) => self.group(&group, &made, path),
@@ -160,19 +163,21 @@ impl Copier<'_> {
         }
     }
 
+    /// Creates a dataset. Where HDF5 copies it, the copy has to be opened.
     fn dataset(
         &mut self,
         dataset: &Dataset,
         object: &Object<'_>,
         to: &Group,
         link: &hdf5::plist::LinkCreate,
-    ) -> Result<(), String> {
+    ) -> Result<Option<Location>, String> {
         let failed = message::<hdf5::Error>;
         let datatype = dataset.dtype().map_err(failed)?;
         let task = self.plan.by_token.get(&object.token).copied();
         // HDF5 copies other values as well, but makes references null, and loses fill values of variable length (seen with 1.10.8).
         if task.is_none() && is_plain(&datatype)? {
-            return objects::copy(&object.from, to, object.name, link, self.staged(&datatype)?.as_ref());
+            objects::copy(&object.from, to, object.name, link, self.staged(&datatype)?.as_ref())?;
+            return Ok(None);
         }
         let (space, properties) = (dataset.space().map_err(failed)?, dataset.dcpl().map_err(failed)?);
         if let Some(task) = task {
@@ -180,11 +185,12 @@ impl Copier<'_> {
             objects::compress(&properties, chunk, words)?;
         }
         let made = objects::create_dataset(to, object.name, link, &self.datatype(&datatype)?, &space, &properties)?;
+        let location = (**made).clone();
         match task {
             Some(task) => self.tasks.push((task, made)),
             None => self.valued.push((dataset.clone(), made, object.path.clone())),
         }
-        Ok(())
+        Ok(Some(location))
     }
 
     /// The path of a committed datatype's copy.

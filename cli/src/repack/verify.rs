@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::ffi::CStr;
 use std::path::Path;
 
-use hdf5::plist::DatasetAccess;
 use hdf5::plist::dataset_create::Layout;
 use hdf5::{Container, Dataset, Dataspace, File, Group, Location};
 use indicatif::ProgressBar;
@@ -17,7 +16,8 @@ use crate::copied::{Buffers, Copied, Read};
 use crate::datasets::{block_of, written_boxes};
 use crate::jobs;
 use crate::library::links::{
-    self, Kind, Link, Token, attribute_names, comment, links, object_by_name, open_attribute, open_group, open_object, token,
+    self, Kind, Link, Token, attribute_names, comment, links, object_by_name, open_attribute, open_dataset, open_group,
+    open_object, token,
 };
 use crate::library::objects::{Target, is_committed, is_external, is_same_type};
 use crate::library::values::{Part, Values, follow, is_plain};
@@ -43,11 +43,11 @@ pub(super) fn verify(from: &File, written: &Path, plan: &Plan, jobs: usize, bar:
     let (old, new) = (root(from)?, root(&to)?);
     comparison.old.paths.insert(token(&old)?, "/".into());
     comparison.new.paths.insert(token(&new)?, "/".into());
-    comparison.objects.push(("/".into(), (*old).clone(), (*new).clone()));
+    comparison.objects.push(("/".into(), Kind::Group, (*old).clone(), (*new).clone()));
     comparison.group(&old, &new, &Name::default())?;
     // References are compared by where they lead, which is known now.
-    for (path, old, new) in &comparison.objects {
-        comparison.attributes(path, old, new).map_err(|reason| not_as_before(path, &reason))?;
+    for (path, kind, old, new) in &comparison.objects {
+        comparison.compare(path, *kind, old, new).map_err(|reason| not_as_before(path, &reason))?;
     }
     let datasets = plan
         .tasks
@@ -67,10 +67,11 @@ fn not_as_before(path: &Name, reason: &str) -> String {
 fn compressed(tasks: &[Task], datasets: &[&Dataset], jobs: usize, bar: &ProgressBar) -> Result<Vec<Done>, String> {
     let at = |index: usize| move |reason: String| not_as_before(&tasks[index].path, &reason);
     let copies = datasets.iter().enumerate().map(|(index, dataset)| {
-        if !dataset.filters().iter().any(|filter| filter.id() == h5zquire::FILTER_ID) {
+        let copied = Copied::new(dataset, &tasks[index].source).map_err(at(index))?;
+        if !copied.is_filtered {
             return Err(at(index)("HDF5 stored it without the filter".to_owned()));
         }
-        Copied::new(dataset, &tasks[index].source).map_err(at(index))
+        Ok(copied)
     });
     let copies = copies.collect::<Result<Vec<_>, _>>()?;
     let mut differences = vec![Difference::default(); tasks.len()];
@@ -123,10 +124,6 @@ fn same_chunks(old: &Dataset, new: &Dataset, chunk: &[usize]) -> Result<(), Stri
     Ok(())
 }
 
-fn dataset(group: &Group, name: &CStr) -> Result<Dataset, String> {
-    links::open_dataset(group, name, &DatasetAccess::build().finish().map_err(message)?)
-}
-
 /// A file, with the first path of each of its objects.
 struct Side<'a> {
     file: &'a File,
@@ -137,7 +134,7 @@ struct Comparison<'a> {
     old: Side<'a>,
     new: Side<'a>,
     plan: &'a Plan,
-    objects: Vec<(Name, Location, Location)>,
+    objects: Vec<(Name, Kind, Location, Location)>,
     /// The new datasets of the plan's tasks.
     compressed: HashMap<usize, Dataset>,
 }
@@ -189,14 +186,32 @@ impl Comparison<'_> {
         } else if kind == Kind::Dataset
             && let Some(&task) = self.plan.by_token.get(&token(&old_object)?)
         {
-            self.compressed.insert(task, dataset(new, name).map_err(failed)?);
+            self.compressed.insert(task, open_dataset(new, name, None).map_err(failed)?);
         }
-        self.objects.push((path.clone(), old_object, new_object));
+        self.objects.push((path.clone(), kind, old_object, new_object));
         Ok(())
     }
 
     /// Compares attributes, comment, type and extents of two objects, and the values of a dataset that is not compressed.
-    fn attributes(&self, path: &Name, old: &Location, new: &Location) -> Result<(), String> {
+    fn compare(&self, path: &Name, kind: Kind, old: &Location, new: &Location) -> Result<(), String> {
+        self.attributes(old, new)?;
+        if kind != Kind::Dataset {
+            return Ok(());
+        }
+        if let Some((number, new)) = self.plan.by_token.get(&token(old)?).and_then(|number| self.compressed.get_key_value(number))
+        {
+            return self.form(&self.plan.tasks[*number].source.dataset, new);
+        }
+        let (Ok(old), Ok(new)) = (open_dataset(self.old.file, path.as_c(), None), open_dataset(self.new.file, path.as_c(), None))
+        else {
+            return Ok(());
+        };
+        self.form(&old, &new)?;
+        self.dataset(&old, &new)
+    }
+
+    /// Compares attributes and comment.
+    fn attributes(&self, old: &Location, new: &Location) -> Result<(), String> {
         let (names, new_names) = (attribute_names(old)?, attribute_names(new)?);
         if names != new_names {
             return Err(format!("its attributes are {new_names:?}, the original's are {names:?}"));
@@ -210,14 +225,7 @@ impl Comparison<'_> {
             self.values(Values::of_attribute(&old)?, Values::of_attribute(&new)?)
                 .map_err(|reason| format!("attribute {name:?}: {reason}"))?;
         }
-        let (Ok(old), Ok(new)) = (dataset(self.old.file, path.as_c()), dataset(self.new.file, path.as_c())) else {
-            return Ok(());
-        };
-        self.form(&old, &new)?;
-        if self.plan.by_token.contains_key(&token(&old)?) {
-            return Ok(());
-        }
-        self.dataset(&old, &new)
+        Ok(())
     }
 
     /// Compares type and extents.
