@@ -35,10 +35,9 @@ use crate::config::{Config, ErrorBound, PredictorPolicy};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::number::dispatch::with_float;
-use crate::number::value::Value as _;
 use crate::quantize::decimal::divisor;
 use crate::quantize::last_digit;
-use crate::quantize::lattice::spacing;
+use crate::quantize::lattice;
 pub use far::span_of;
 
 /// The largest bound that can be settled, in the data's unit.
@@ -66,8 +65,8 @@ pub trait Compressor {
     }
     /// Length of a stream, in bytes.
     fn length(&self, output: &Self::Output) -> usize;
-    /// Length, in bytes, of the stream that the codec on the CPU makes of a sample of the chunk. Every processor asks the CPU, so that all of them search
-    /// alike. `config` has a settled bound.
+    /// Length, in bytes, of the one stream that the codec on the CPU makes of a sample of the chunk with a settled bound. Every processor asks the CPU, so that
+    /// all of them search alike.
     ///
     /// # Errors
     /// Those of the codec.
@@ -155,15 +154,11 @@ pub fn tries_exact_bits(chunk: &[u8], layout: &Layout, config: &Config) -> bool 
 /// digits.
 fn is_on_lattice(chunk: &[u8], layout: &Layout, config: &Config) -> bool {
     let ErrorBound::Absolute(bound) = config.bound else { return false };
-    let greatest = || Range::of(chunk, layout, config).magnitude();
+    let order = layout.byte_order;
     with_float!(
         layout.scalar,
-        V => {
-            let spacing = spacing::<V>(chunk, layout.byte_order, 2.0 * bound, config.fills::<V>());
-            let is_of_type = |spacing: f64, greatest: f64| V::round_from(greatest + spacing).to_f64() - greatest == spacing;
-            spacing.is_some_and(|spacing| is_of_type(spacing, greatest()))
-                && divisor::exact_grid::<V>(chunk, layout.byte_order, spacing).is_none()
-        },
+        V => lattice::spacing_of_type::<V>(chunk, order, 2.0 * bound, config.fills::<V>())
+            .is_some_and(|spacing| divisor::exact_grid::<V>(chunk, order, Some(spacing)).is_none()),
         else false
     )
 }
@@ -191,14 +186,23 @@ impl<C: Compressor> Settling<'_, C> {
     fn compress_as(&mut self, predictor: PredictorPolicy, bound: ErrorBound) -> std::result::Result<C::Output, C::Error> {
         let config = Config { predictor, ..self.config.with_bound(bound) };
         let are_tried = bound != ErrorBound::Lossless && tries_exact_bits(self.chunk, self.layout, &config);
-        if are_tried && let Some(expected) = self.length_of_exact_bits(&config)? {
-            let exact = self.compressor.compress(&self.config.with_bound(ErrorBound::Lossless))?;
-            if self.compressor.length(&exact) <= expected {
-                return Ok(exact);
-            }
+        let Some(expected) = (if are_tried { self.length_of_exact_bits(&config)? } else { None }) else {
+            let output = self.compressor.compress(&config)?;
+            return self.or_exact_bits(output, &config, are_tried);
+        };
+        let exactly = self.config.with_bound(ErrorBound::Lossless);
+        let exact = self.compressor.compress(&exactly)?;
+        let length = self.compressor.length(&exact);
+        if length <= expected {
+            return Ok(exact);
         }
+        drop(exact);
         let output = self.compressor.compress(&config)?;
-        self.or_exact_bits(output, &config, are_tried)
+        if self.compressor.length(&output) < length {
+            return Ok(output);
+        }
+        drop(output);
+        self.compressor.stream_before(&exactly)
     }
 
     /// The greatest length of exact bits that a sample lets expect, if they take no more space there than the settled bound. The bound's stream need not be made

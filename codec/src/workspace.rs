@@ -77,8 +77,11 @@ impl Workspace {
         outcome
     }
 
-    /// Compresses a chunk whose bound is settled. A chunk that does not shrink is stored.
-    fn compress_settled(&mut self, chunk: &[u8], layout: &Layout, config: &Config, stream: &mut Vec<u8>) -> Result<()> {
+    /// Compresses the values of a chunk whose bound is settled, into one stream: no other bound is tried. A chunk that does not shrink is stored.
+    ///
+    /// # Errors
+    /// Those of [`Workspace::choose`].
+    pub fn compress_settled(&mut self, chunk: &[u8], layout: &Layout, config: &Config, stream: &mut Vec<u8>) -> Result<()> {
         stream.clear();
         if layout.is_constant(chunk) {
             Header { coding: Coding::Constant, layout: *layout }.write_to(stream)?;
@@ -253,7 +256,7 @@ impl Compressor for OnCpu<'_> {
     }
 
     fn sample_len(&mut self, sample: &[u8], layout: &Layout, config: &Config) -> Result<usize> {
-        self.workspace.compress_values(sample, layout, config, self.stream)?;
+        self.workspace.compress_settled(sample, layout, config, self.stream)?;
         Ok(self.stream.len())
     }
 

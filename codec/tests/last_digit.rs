@@ -106,6 +106,35 @@ fn streams_under_a_bound_are_no_longer_than_exact_ones() {
     assert!(tried > cases / 3 && exact_codings > cases / 4, "{tried} and {exact_codings} of {cases}");
 }
 
+/// A sample of zeros lets expect short exact bits. In the chunk they are longer than expected; the shorter stream stays.
+#[test]
+fn chunks_that_are_not_like_their_sample_have_the_shorter_stream() {
+    let (mut workspace, mut random) = (Workspace::default(), Random(6));
+    let layout = layout(Scalar::F32, ByteOrder::Little, &[64, 1100]);
+    let middle = 28 * 1100..36 * 1100;
+    for (percent_of_all_digits, expected) in [(3, ErrorBound::Lossless), (45, ErrorBound::Absolute(1e-3))] {
+        let values: Vec<f64> = (0..64 * 1100)
+            .map(|index| match 100.0 * random.unit() {
+                _ if middle.contains(&index) => 0.0,
+                value if random.below(100) < percent_of_all_digits => value,
+                value => (100.0 * value).round() / 100.0,
+            })
+            .collect();
+        let original = chunk(&values, &layout, 1);
+        let config = Config::new(ErrorBound::Absolute(1e-3)).unwrap();
+        assert!(tries_exact_bits(&original, &layout, &config), "{percent_of_all_digits} %");
+        let [exact, bounded] = [ErrorBound::Lossless, config.bound].map(|bound| {
+            let mut stream = Vec::new();
+            workspace.compress_settled(&original, &layout, &config.with_bound(bound), &mut stream).unwrap();
+            stream
+        });
+        let lengths = (exact.len(), bounded.len());
+        let shorter = if exact.len() <= bounded.len() { (exact, ErrorBound::Lossless) } else { (bounded, config.bound) };
+        assert_eq!(shorter.1, expected, "{percent_of_all_digits} %: {lengths:?} bytes");
+        assert!(stream_of(&mut workspace, &original, &layout, &config) == shorter.0, "{percent_of_all_digits} %");
+    }
+}
+
 /// Counts, most of which are 0. README promises this.
 #[test]
 fn counts_are_small_at_any_bound() {

@@ -100,7 +100,7 @@ impl Compressor for OnDevice<'_> {
 
     fn sample_len(&mut self, sample: &[u8], layout: &Layout, config: &Config) -> Result<usize> {
         let Fetched { stream, workspace } = &mut self.fetched;
-        workspace.compress_values(sample, layout, config, stream)?;
+        workspace.compress_settled(sample, layout, config, stream)?;
         Ok(stream.len())
     }
 

@@ -198,9 +198,8 @@ impl Comparison<'_> {
         if kind != Kind::Dataset {
             return Ok(());
         }
-        if let Some((number, new)) = self.plan.by_token.get(&token(old)?).and_then(|number| self.compressed.get_key_value(number))
-        {
-            return self.form(&self.plan.tasks[*number].source.dataset, new);
+        if let Some(task) = self.plan.by_token.get(&token(old)?) {
+            return self.form(&self.plan.tasks[*task].source.dataset, &self.compressed[task]);
         }
         let (Ok(old), Ok(new)) = (open_dataset(self.old.file, path.as_c(), None), open_dataset(self.new.file, path.as_c(), None))
         else {

@@ -17,6 +17,63 @@ const VALUES_PER_GROUP: usize = 64;
 #[must_use]
 pub fn spacing<V: Value>(chunk: &[u8], order: ByteOrder, step: f64, fills: Fills) -> Option<f64> {
     let needed = highest_bit(step)? + 1;
+    search::<V>(
+        chunk,
+        order,
+        fills,
+        #[inline(always)]
+        |_, lowest| lowest >= needed,
+    )
+}
+
+/// The spacing as [`spacing`], if numbers of the type lie at least as far apart as that at no value of the chunk: the values' codes have no more digits than
+/// the type.
+#[must_use]
+pub fn spacing_of_type<V: Value>(chunk: &[u8], order: ByteOrder, step: f64, fills: Fills) -> Option<f64> {
+    let needed = highest_bit(step)? + 1;
+    let mut greatest = 0.0;
+    search::<V>(
+        chunk,
+        order,
+        fills,
+        #[inline(always)]
+        |values, lowest| {
+            greatest = greatest_with(values, greatest);
+            let is_of_type = |spacing: f64| V::round_from(greatest + spacing).to_f64() - greatest == spacing;
+            lowest >= needed && power_of_two(lowest).is_none_or(is_of_type)
+        },
+    )
+}
+
+/// The largest power of two of which all finite values are multiples, if a grid of that spacing restores the bits of all of them: every finite value has a
+/// code, and none is -0.
+#[must_use]
+pub fn exact_spacing<V: Value>(chunk: &[u8], order: ByteOrder) -> Option<f64> {
+    let code_bits = highest_bit(V::CODE_LIMIT)?;
+    let mut greatest = 0.0;
+    search::<V>(
+        chunk,
+        order,
+        Fills::NONE,
+        #[inline(always)]
+        |values, lowest| {
+            greatest = greatest_with(values, greatest);
+            let has_negative_zero =
+                values.iter().fold(false, |has, value| has | (value.to_f64().to_bits() == (-0.0f64).to_bits()));
+            !has_negative_zero && highest_bit(greatest).is_none_or(|highest| highest < lowest.saturating_add(code_bits))
+        },
+    )
+}
+
+/// The largest power of two of which all finite values but fills are multiples. The search ends at the first group where `goes_on` is false, of the group's
+/// values, with zeros for fills, and of the lowest bit so far.
+#[inline(always)]
+fn search<V: Value>(
+    chunk: &[u8],
+    order: ByteOrder,
+    fills: Fills,
+    mut goes_on: impl FnMut(&[V; VALUES_PER_GROUP], i32) -> bool,
+) -> Option<f64> {
     let mut lowest = i32::MAX;
     widely_vectorized(
         #[inline(always)]
@@ -28,13 +85,22 @@ pub fn spacing<V: Value>(chunk: &[u8], order: ByteOrder, step: f64, fills: Fills
                     values = values.map(|value| if fills.has(value) { V::default() } else { value });
                 }
                 lowest = lowest_bit_with(&values, lowest);
-                if lowest < needed {
+                if !goes_on(&values, lowest) {
                     return None;
                 }
             }
             power_of_two(lowest)
         },
     )
+}
+
+/// The greatest magnitude of a group's finite values and of the groups before.
+#[inline(always)]
+fn greatest_with<V: Value>(values: &[V; VALUES_PER_GROUP], before: f64) -> f64 {
+    values
+        .iter()
+        .map(|value| value.to_f64().abs())
+        .fold(before, |greatest, value| if value.is_finite() { greatest.max(value) } else { greatest })
 }
 
 /// Whether all values of a group are multiples of a spacing, infinite or NaN. May be false for multiples whose quotient overflows.
@@ -64,36 +130,6 @@ pub fn is_off<V: Value>(values: &[u8], order: ByteOrder, step: f64, fills: Fills
     (0..values.len() / V::SIZE)
         .map(|index| V::read(values, index, order))
         .any(|value| !fills.has(value) && lowest_bit(value.to_f64()) < needed)
-}
-
-/// The largest power of two of which all finite values are multiples, if a grid of that spacing restores the bits of all of them: every finite value has a
-/// code, and none is -0.
-#[must_use]
-pub fn exact_spacing<V: Value>(chunk: &[u8], order: ByteOrder) -> Option<f64> {
-    let code_bits = highest_bit(V::CODE_LIMIT)?;
-    let (mut lowest, mut greatest) = (i32::MAX, 0.0f64);
-    widely_vectorized(
-        #[inline(always)]
-        || {
-            for bytes in chunk.chunks(VALUES_PER_GROUP * V::SIZE) {
-                let mut values = [V::default(); VALUES_PER_GROUP];
-                V::read_all(bytes, order, &mut values);
-                let mut has_negative_zero = false;
-                for value in values.map(|value| value.to_f64()) {
-                    has_negative_zero |= value.to_bits() == (-0.0f64).to_bits();
-                    greatest = if value.is_finite() { greatest.max(value.abs()) } else { greatest };
-                }
-                if has_negative_zero {
-                    return None;
-                }
-                lowest = lowest_bit_with(&values, lowest);
-                if highest_bit(greatest).is_some_and(|highest| highest >= lowest.saturating_add(code_bits)) {
-                    return None;
-                }
-            }
-            power_of_two(lowest)
-        },
-    )
 }
 
 /// The lowest bit of a group's values and of the groups before.
@@ -195,6 +231,22 @@ mod tests {
         assert_eq!(spacing_of(&[0.0, -0.0, f64::NAN], 1e-3), None);
         assert_eq!(spacing_of(&[1e-310, 3e-310], 1e-320), None);
         assert_eq!(spacing_of(&[2f64.powi(1023)], 1e-3), None);
+    }
+
+    #[test]
+    fn spacings_of_the_type_leave_no_code_more_digits_than_the_type() {
+        let spacing_of = |values: &[f32], step| {
+            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            spacing_of_type::<f32>(&bytes, ByteOrder::Little, step, Fills::new(Some(-999.25_f32), Span::ALL))
+        };
+        assert_eq!(spacing_of(&[1.0, 16_777_215.0, f32::NAN, f32::INFINITY, -0.0], 0.5), Some(1.0), "24 digits");
+        assert_eq!(spacing_of(&[1.0, -16_777_216.0], 0.5), None, "25 digits");
+        assert_eq!(spacing_of(&[1.0, 3.0], 1.0), None, "the step is no smaller");
+        assert_eq!(spacing_of(&[0.0, 8_388_607.0, -999.25, 0.5], 0.25), Some(0.5), "the fill value does not count");
+        assert_eq!(spacing_of(&[0.0, f32::NAN], 1e-3), None);
+        let mut long = vec![1.0; 1000];
+        long[999] = 3e7;
+        assert_eq!(spacing_of(&long, 0.5), None, "the last group's value is too large");
     }
 
     #[test]
