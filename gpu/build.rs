@@ -149,12 +149,13 @@ fn shared_header(source: &str, constants: &[Constant], structs: &str) -> String 
 }
 
 /// The limits of a floating-point type.
-fn limits<V: Value>(suffix: &str) -> [(String, f64); 4] {
+fn limits<V: Value>(suffix: &str) -> [(String, f64); 5] {
     [
         (format!("CODE_LIMIT_{suffix}"), V::CODE_LIMIT),
         (format!("SAFE_CODE_LIMIT_{suffix}"), V::SAFE_CODE_LIMIT),
         (format!("SMALLEST_SAFE_STEP_{suffix}"), V::SMALLEST_SAFE_STEP),
         (format!("STEPS_LIMIT_{suffix}"), V::STEPS_LIMIT),
+        (format!("SPACING_GROWS_{suffix}"), f64::from(u8::from(V::SPACING_GROWS))),
     ]
 }
 
@@ -185,7 +186,7 @@ fn constants() -> String {
             FEW_LANES_BITS;
         predictor: INTERPOLATION, LINEAR_INTERPOLATION;
         positions: POSITIONS_PER_STEP;
-        fine_grid: ESCAPE_FROM, ESCAPE_BASE, ESCAPE_REACH;
+        fine_grid: ESCAPE_FROM, ESCAPE_BASE;
         tokens: TWICE_MIN_ZEROS_PER_STRETCH;
     };
     let renamed = [
@@ -198,6 +199,9 @@ fn constants() -> String {
         ("CHECKSUM_AT", header::CHECKSUM_AT.start as u64),
         ("STORED", u64::from(Coding::Stored.to_byte())),
         ("CONSTANT", u64::from(Coding::Constant.to_byte())),
+        ("SPACING_TWO_FROM", positions::SPACING_GROWS_FROM[0] as u64),
+        ("SPACING_FOUR_FROM", positions::SPACING_GROWS_FROM[1] as u64),
+        ("SPACING_EIGHT_FROM", positions::SPACING_GROWS_FROM[2] as u64),
         ("POSITIONS_PER_STEP_LOG", u64::from(positions::POSITIONS_PER_STEP.ilog2())),
         ("NARROW_LOG_TERMS", logarithm::NARROW_TERMS.0 as u64),
         ("NARROW_EXP_TERMS", logarithm::NARROW_TERMS.1 as u64),
@@ -218,8 +222,9 @@ fn constants() -> String {
         ("FAST_DOUBT_SHARE", f64::from(fast_f32::MAX_RELATIVE_ERROR)),
         ("FAST_POSITION_TOLERANCE", f64::from(fast_f32::POSITION_TOLERANCE)),
         ("FAST_POSITION_TOLERANCE_PER_STEP", f64::from(fast_f32::POSITION_TOLERANCE_PER_STEP)),
-        ("FAST_OUT_OF_REACH", f64::from(fast_f32::MIN_STEPS_OUT_OF_REACH)),
-        ("FAST_STEPS_IN_REACH", f64::from(fast_f32::MAX_STEPS_IN_REACH)),
+        ("FAST_WHOLE_STEPS", f64::from(fast_f32::MIN_STEPS_OF_WHOLE_STEPS)),
+        ("FAST_HALF_POSITIONS", f64::from(fast_f32::MIN_STEPS_OF_HALF_POSITIONS)),
+        ("FAST_ALL_POSITIONS", f64::from(fast_f32::MAX_STEPS_OF_ALL_POSITIONS)),
         ("FAST_MAX_DISTANCE", f64::from(fast_f32::MAX_DISTANCE)),
         ("FAST_TIE_MARGIN", f64::from(fast_f32::TIE_MARGIN)),
         ("FAST_TIE_MARGIN_PER_STEP", f64::from(fast_f32::TIE_MARGIN_PER_STEP)),

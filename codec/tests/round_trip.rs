@@ -271,8 +271,10 @@ fn few_exceptions_are_listed_and_more_have_planes() {
 }
 
 #[test]
-fn values_at_the_end_of_the_fine_grid_keep_their_places() {
-    for (scalar, reach) in SCALARS.into_iter().zip([512.0, 32_768.0]) {
+fn values_where_the_fine_grid_ends_or_grows_coarser_keep_their_places() {
+    for (scalar, reach) in
+        SCALARS.into_iter().flat_map(|scalar| [1024.0, 2048.0, 4096.0, 65_536.0, 4_194_304.0].map(|reach| (scalar, reach)))
+    {
         let layout = layout(scalar, ByteOrder::Little, &[60, 100]);
         let mut random = Random(5);
         for sign in [1.0, -1.0] {

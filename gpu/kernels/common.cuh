@@ -101,6 +101,7 @@ struct ValueType<float> {
   static constexpr bool SERVES_FLOATS = true, SERVES_INTEGERS = true;
   static constexpr double CODE_LIMIT = CODE_LIMIT_F32, SAFE_CODE_LIMIT = SAFE_CODE_LIMIT_F32;
   static constexpr double SMALLEST_SAFE_STEP = SMALLEST_SAFE_STEP_F32, STEPS_LIMIT = STEPS_LIMIT_F32;
+  static constexpr bool SPACING_GROWS = SPACING_GROWS_F32 != 0.0;
   typedef i32 Code;
   typedef u32 Bits;    // in registers
   typedef u32 Stored;  // in a chunk
@@ -113,6 +114,7 @@ struct ValueType<double> {
   static constexpr bool SERVES_FLOATS = true, SERVES_INTEGERS = true;
   static constexpr double CODE_LIMIT = CODE_LIMIT_F64, SAFE_CODE_LIMIT = SAFE_CODE_LIMIT_F64;
   static constexpr double SMALLEST_SAFE_STEP = SMALLEST_SAFE_STEP_F64, STEPS_LIMIT = STEPS_LIMIT_F64;
+  static constexpr bool SPACING_GROWS = SPACING_GROWS_F64 != 0.0;
   typedef i64 Code;
   typedef u64 Bits;
   typedef u64 Stored;
@@ -137,12 +139,14 @@ struct ValueType<Binary16> : SmallFloatType<Binary16> {
   static constexpr bool SERVES_FLOATS = true, SERVES_INTEGERS = true;
   static constexpr double CODE_LIMIT = CODE_LIMIT_F16, SAFE_CODE_LIMIT = SAFE_CODE_LIMIT_F16;
   static constexpr double SMALLEST_SAFE_STEP = SMALLEST_SAFE_STEP_F16, STEPS_LIMIT = STEPS_LIMIT_F16;
+  static constexpr bool SPACING_GROWS = SPACING_GROWS_F16 != 0.0;
 };
 template <>
 struct ValueType<BFloat16> : SmallFloatType<BFloat16> {
   static constexpr bool SERVES_FLOATS = true, SERVES_INTEGERS = false;
   static constexpr double CODE_LIMIT = CODE_LIMIT_BF16, SAFE_CODE_LIMIT = SAFE_CODE_LIMIT_BF16;
   static constexpr double SMALLEST_SAFE_STEP = SMALLEST_SAFE_STEP_BF16, STEPS_LIMIT = STEPS_LIMIT_BF16;
+  static constexpr bool SPACING_GROWS = SPACING_GROWS_BF16 != 0.0;
 };
 template <>
 struct ValueType<Byte> {

@@ -16,7 +16,7 @@ use quire_codec::stages::choice::{
     DIFFERENCE_TILES, INTERPOLATED_TILES, InterpolatedCounts, MAX_TILE_VALUES, ResidualCounts, TileChoice, TileCounts, Tiles,
 };
 use quire_codec::stages::predictor::{InterpolationKind, Predictor};
-use quire_codec::{ByteOrder, Layout, MAX_RANK, Shape};
+use quire_codec::{ByteOrder, Layout, MAX_RANK, Scalar, Shape};
 
 use crate::declare::{Address, ConstPointer, Pointer};
 use crate::error::{Context as _, Result};
@@ -318,6 +318,7 @@ fn job_of(
         inverse_step: quantizer.inverse_step(),
         fills: fills_of(quantizer.fills(), layout),
         big_endian: u32::from(layout.byte_order == ByteOrder::Big),
+        spacing_grows: u32::from(layout.scalar.of_values() == Scalar::F32),
         candidates,
         most_out_of_reach: choice.most_out_of_reach() as u32,
         kinds: [TileKind::default(); TILE_KINDS],

@@ -96,10 +96,9 @@ def chosen(plugin, tally, rng, every_bound):
 
 
 def reach(plugin, tally):
-    """Values up to where the fine grid of interpolation ends (section 5.2), written again in either coding."""
-    for dtype, sign, then in itertools.product(TYPES, (1, -1), CODINGS):
+    """Values up to where the fine grid of interpolation grows coarser or ends (section 5.2), written again in either coding."""
+    for dtype, last, sign, then in itertools.product(TYPES, (1024, 2048, 4096, 1 << 16), (1, -1), CODINGS):
         shape, bound = (17, 18, 33), 1e-3
-        last = 512 if dtype.endswith("4") else 32768
         along = (np.indices(shape).T * (0.23, 0.17, 0.31)).sum(-1).T
         steps = sign * (last - 20 + 19.45 * np.sin(along))
         values = (2 * bound * steps).astype(dtype)

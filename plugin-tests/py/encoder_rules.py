@@ -10,9 +10,9 @@ import numpy as np
 from mode_rules import BITS, POINTWISE, Values, code_limit, cut, divisor_of_bits, half_step_of, in_binary64, lattice_of_bits, settled_bound
 from quire_decoder import (
     BFLOAT, BIT_PLANES, CONSTANT, DECIMAL, DENSE, EMPTY, EXACT, FINE, INTERPOLATION, LEAST_STEP, QUANTIZED, SPARSE, STEPS, STORED,
-    UNSIGNED, Grid, classes, interpolates, low_bits, most_listed, prediction, read_exceptions, read_grid, read_header, read_integers,
-    read_list, rounded, undo_differences, undo_interpolation, values_of_decimals, values_of_logarithms, values_of_positions,
-    values_of_steps, wrapped,
+    UNSIGNED, Grid, classes, distances_at, interpolates, low_bits, most_listed, nearest_multiples, on_grid, prediction,
+    read_exceptions, read_grid, read_header, read_integers, read_list, rounded, undo_differences, undo_interpolation,
+    values_of_decimals, values_of_logarithms, values_of_positions, values_of_steps, wrapped,
 )  # fmt: skip
 from stream_craft import bit_block, bit_plane, numbers_of, whole
 
@@ -48,7 +48,7 @@ class Parts:
         self.interpolated = interpolates(self.predictor, extents)
         if self.interpolated:
             self.residuals = np.array(wrapped(integers, 32), np.int32)
-            self.positions = undo_interpolation(self.residuals, extents, self.predictor).reshape(extents)
+            self.positions = undo_interpolation(self.residuals, extents, self.predictor, self.header.width).reshape(extents)
         else:
             self.codes = np.array(undo_differences(integers, extents, self.predictor, bits), np.int64).reshape(extents)
         mask = np.zeros(self.header.count, int)
@@ -80,7 +80,7 @@ class Rules:
         self.header, self.grid, self.x = parts.header, parts.grid, values.x
         self.values, self.bound, self.step = values, bound, parts.grid.step
         self.inverse = 1 / self.step
-        self.reach = 512 if self.header.width == 4 else 32768
+        self.reach = 1 << 22
         least = LEAST_STEP.get((self.header.kind, self.header.width), math.inf)
         self.fine = parts.grid.half_step == bound and self.step >= least
         self.scaled = self.x * self.inverse
@@ -120,7 +120,11 @@ class Rules:
         near = np.abs(self.nearest) < self.reach
         rest = np.rint((self.scaled - self.nearest) * (8 / (1020 / 1021)))
         positions = np.where(near, 8 * self.nearest + rest, 0).astype("i8")
-        return positions, near & (self.restored(self.nearest, rest) == self.x)
+        return positions, near & self.are_on_grid(positions) & (self.restored(self.nearest, rest) == self.x)
+
+    def are_on_grid(self, positions):
+        """Section 5.2: whether the grid has these positions."""
+        return on_grid(positions, self.header.width) == positions
 
     def codes_and_exceptions(self):
         """Section 5.1: the plane of codes with those of exceptions, and the mask."""
@@ -131,17 +135,20 @@ class Rules:
         x, reach = self.x[there], self.reach
 
         def holds(positions):
-            return (-8 * reach + 4 <= positions) & (positions < 8 * reach - 4) & (np.abs(x - self.value(positions)) <= self.bound)
+            within = (-8 * reach + 4 <= positions) & (positions < 8 * reach - 4)
+            return within & (np.abs(x - self.value(positions)) <= self.bound)
 
-        steps = np.rint((x - self.unrounded(predicted)) * self.inverse)
+        aligned = nearest_multiples(predicted, distances_at(self.positions[there], self.header.width))
+        steps = np.rint((x - self.unrounded(aligned)) * self.inverse)
         few = np.abs(steps) < 65536
         steps = np.where(few, steps, 0).astype("i8")
-        stepped, near = predicted + 8 * steps, self.positions[there]
+        stepped, near = on_grid(predicted + 8 * steps, self.header.width), self.positions[there]
         out = ~(np.abs(self.scaled[there]) < reach) | ~(np.abs(self.nearest[there]) < reach) | self.masked[there]
         by_steps = ~out & few & holds(stepped) & ~(self.is_on_position[there] & (near != stepped))
-        distance = near - predicted
-        by_escape = ~out & ~by_steps & holds(near) & (-32768 <= distance) & (distance <= 32767)
-        return np.where(by_steps, steps, np.where(by_escape, distance + 98304, 0)), ~(by_steps | by_escape)
+        escaped_to = on_grid(near, self.header.width)
+        escapes = np.array(wrapped((escaped_to - predicted + 98304).reshape(-1).tolist(), 32), "i8").reshape(near.shape)
+        by_escape = ~out & ~by_steps & holds(escaped_to) & (np.abs(escapes) >= 65536)
+        return np.where(by_steps, steps, np.where(by_escape, escapes, 0)), ~(by_steps | by_escape)
 
 
 def codes_beside(codes, good):

@@ -286,7 +286,7 @@ def read_values(reader: Reader, header: Header, grid: Grid) -> np.ndarray:
         raise StreamError("5.2", "an interpolated plane of another type than binary32 and binary64")
     if grid.step < LEAST_STEP[header.kind, header.width]:
         raise StreamError("5.2", f"an interpolated plane with a step of {grid.step}")
-    positions = undo_interpolation(np.array(wrapped(integers, NARROW), np.int32), header.extents, predictor)
+    positions = undo_interpolation(np.array(wrapped(integers, NARROW), np.int32), header.extents, predictor, header.width)
     return values_of_positions(positions, grid, header)
 
 
@@ -492,16 +492,16 @@ def interpolates(predictor: int, extents: Sequence[int]) -> bool:
     return predictor & ~LINEAR & -1 << len(extents) == INTERPOLATION
 
 
-def undo_interpolation(residuals: np.ndarray, extents: Sequence[int], predictor: int) -> np.ndarray:
-    """§6.2: the positions of a chunk, in C order, from the line of their residuals."""
+def undo_interpolation(residuals: np.ndarray, extents: Sequence[int], predictor: int, width: int) -> np.ndarray:
+    """§6.2: the positions of a chunk, in C order, from the line of their residuals. `width`: the values' bytes."""
     positions = np.zeros(extents, np.int32)
-    positions.reshape(-1)[:1] = restored(np.zeros(1, np.int64), residuals[:1])
+    positions.reshape(-1)[:1] = restored(np.zeros(1, np.int64), residuals[:1], width)
     at = 1
     for stride, axes, there in classes(extents):
         shape = positions[there].shape
         level = positions[(slice(None, None, stride),) * len(extents)]
         some = residuals[at : at + math.prod(shape)].reshape(shape)
-        positions[there] = restored(prediction(level, axes, predictor), some)
+        positions[there] = restored(prediction(level, axes, predictor), some, width)
         at += some.size
     assert at == len(residuals)
     return positions.reshape(-1)
@@ -522,10 +522,26 @@ def class_order(number: int) -> Tuple[int, int]:
     return bin(number).count("1"), number
 
 
-def restored(predictions: np.ndarray, residuals: np.ndarray) -> np.ndarray:
+def on_grid(positions: np.ndarray, width: int) -> np.ndarray:
+    """§5.2: the grid's nearest positions, before they wrap."""
+    return nearest_multiples(positions, distances_at(positions, width))
+
+
+def distances_at(positions: np.ndarray, width: int) -> np.ndarray:
+    """§5.2: g, the distance of the grid's positions."""
+    magnitudes = np.abs(positions.astype(np.int64))
+    return 1 << sum(((width == 4) & (magnitudes >= 1 << bits)).astype(np.int64) for bits in (13, 14, 15))
+
+
+def nearest_multiples(positions: np.ndarray, of: np.ndarray) -> np.ndarray:
+    """§5.2: of two, the greater."""
+    return (positions.astype(np.int64) + of // 2) // of * of
+
+
+def restored(predictions: np.ndarray, residuals: np.ndarray, width: int) -> np.ndarray:
     """§6.2: positions from predictions and residuals."""
     wide = residuals.astype(np.int64)
-    return (predictions + np.where(np.abs(wide) < 65536, 8 * wide, wide - 98304)).astype(np.int32)
+    return on_grid((predictions + np.where(np.abs(wide) < 65536, 8 * wide, wide - 98304)).astype(np.int32), width).astype(np.int32)
 
 
 def prediction(level: np.ndarray, odd: Tuple[int, ...], predictor: int) -> np.ndarray:

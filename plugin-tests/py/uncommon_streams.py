@@ -3,13 +3,14 @@
 Chunks are longer than their streams where that is possible, with zeros before or behind what matters: a reader may leave other streams to another one.
 """
 
+import itertools
 import math
 
 import numpy as np
 
 from quire_decoder import (
     CONSTANT, DENSE, EMPTY, EXACT, FLOAT, INTERPOLATION, LINEAR, LOGARITHMIC, SPARSE, STORED, SYMBOLS, TOKENS, Header, classes,
-    exponential, prediction, read_dictionary,
+    exponential, on_grid, prediction, read_dictionary,
 )  # fmt: skip
 from stream_craft import EVERY_TYPE, BitBlock, Craft, Element, bit_block, bit_plane, exact_bits, grid, listed, numbers_of, signed, whole
 from stream_planes import behind_zeros, book, differences, length_of, planes_of_bits, some_bytes, some_integers, token_blocks, tokens
@@ -293,20 +294,32 @@ def interpolated():
     ):  # fmt: skip
         axes, name, predictor = len(extents), f"sums_{len(extents)}d", INTERPOLATION | kind_of
         middle = sign * (2**31 // (16 * axes))
-        positions = [middle + by for by in some_integers(name, math.prod(extents), -2, 2)]
-        plane = tokens(residuals_of(positions, extents, predictor), predictor)
+        apart = 8 if kind[2] == "4" else 1
+        positions = [middle + apart * by for by in some_integers(name, math.prod(extents), -2, 2)]
+        plane = tokens(residuals_of(positions, extents, predictor, int(kind[2])), predictor)
         about = f"sums of {axes} axes about {'-' * (sign < 0)}2^31, which wrap, many of them by 8n alone"
         yield f"interpolated_{name}", f"interpolated: {about}", CRAFT.around(plane, extents, Element(kind), 0.5, 0)
+    for kind, bits, predictor in itertools.product(("<f4", "<f8"), (13, 14, 15), (INTERPOLATION, INTERPOLATION | LINEAR)):
+        name, extents, sign = f"grid_{kind[1:]}_{bits}_{predictor & LINEAR}", (7, 9), (-1) ** bits
+        positions = [sign * (1 << bits) + by for by in some_integers(name, math.prod(extents), -20, 20)]
+        plane = tokens(residuals_of(positions, extents, predictor, int(kind[2])), predictor)
+        yield f"interpolated_{name}", f"interpolated: positions about {sign * (1 << bits)}", CRAFT.around(plane, extents, Element(kind), 0.5, 0)
 
 
-def residuals_of(positions, extents, predictor):
-    """Section 6.2: the line of residuals that gives these positions: steps, or escapes where steps do not."""
-    array = np.array(positions, np.int32).reshape(extents)
-    distances = [int(array.flat[0])]
+def residuals_of(positions, extents, predictor, width):
+    """Section 6.2: the line of residuals that gives the grid's positions that are nearest to these: steps, or escapes where steps do not. `width`: the
+    values' bytes."""
+    array = on_grid(np.array(positions), width).astype(np.int32).reshape(extents)
+    wanted, predicted = [int(array.flat[0])], [0]
     for stride, axes, there in classes(extents):
         level = array[(slice(None, None, stride),) * len(extents)]
-        distances += (array[there].astype(np.int64) - prediction(level, axes, predictor)).reshape(-1).tolist()
-    return signed([by // 8 if by % 8 == 0 and abs(by) < 8 * 65536 else by + 98304 for by in signed(distances, 32)], 32)
+        wanted += array[there].reshape(-1).tolist()
+        predicted += prediction(level, axes, predictor).astype(np.int32).reshape(-1).tolist()
+    wanted, predicted = np.array(wanted, np.int64), np.array(predicted, np.int64)
+    steps = (np.array(signed((wanted - predicted).tolist(), 32)) + 3) // 8
+    led_to = on_grid((predicted + 8 * steps).astype(np.int32), width).astype(np.int32)
+    lead = (led_to == wanted) & (abs(steps) < 65536)
+    return signed(np.where(lead, steps, wanted - predicted + 98304).tolist(), 32)
 
 
 def masked(extents, there, predictor, bits, above=None):

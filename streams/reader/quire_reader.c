@@ -679,6 +679,7 @@ static void sum_up(Plane *plane, unsigned set)
 typedef struct {
     unsigned rough;             /* set of axes */
     int linear;
+    int spacing_grows;          /* the grid is that of binary32 (§5.2) */
     const size_t *extents;      /* those of the chunk, by axis */
     size_t strides[4];
     unsigned level;             /* the one that is being restored */
@@ -713,6 +714,17 @@ static uint32_t predict_along(const Interpolation *ip, size_t index, size_t coor
     return has_a ? 12 * b + 6 * c - 2 * a : 6 * b + 12 * c - 2 * d;
 }
 
+/* The position of the grid (§5.2) that is nearest to a position. */
+static uint32_t on_grid(const Interpolation *ip, uint32_t position)
+{
+    const uint32_t magnitude = position >> 31 == 0 ? position : 0 - position;
+    uint32_t apart = 1;
+
+    if (ip->spacing_grows)
+        apart = magnitude < 1 << 13 ? 1 : magnitude < 1 << 14 ? 2 : magnitude < 1 << 15 ? 4 : 8;
+    return (position + apart / 2) & ~(apart - 1);
+}
+
 /* The prediction of a value of parity class `set` from all axes that count. */
 static uint32_t predict(const Interpolation *ip, size_t index, const size_t at[4], unsigned set)
 {
@@ -730,10 +742,10 @@ static uint32_t predict(const Interpolation *ip, size_t index, const size_t at[4
     return (uint32_t)divide_down(as_signed(sum[has_c] + 8 * count[has_c], 32), 16 * (int64_t)count[has_c]);
 }
 
-static uint32_t position_of_residual(uint32_t prediction, uint32_t residual)
+static uint32_t position_of_residual(const Interpolation *ip, uint32_t prediction, uint32_t residual)
 {
     int64_t e = as_signed(residual, 32);
-    return e > -65536 && e < 65536 ? prediction + 8 * residual : prediction + residual - 98304;
+    return on_grid(ip, e > -65536 && e < 65536 ? prediction + 8 * residual : prediction + residual - 98304);
 }
 
 /* Restores the values of a parity class, in C order: coordinates are odd along the axes of the set, otherwise even. */
@@ -749,7 +761,7 @@ static void restore_class(Interpolation *ip, unsigned set)
                     size_t index = 0;
                     for (unsigned axis = 0; axis < 4; axis++)
                         index += (at[axis] << ip->level) * ip->strides[axis];
-                    ip->positions[index] = position_of_residual(predict(ip, index, at, set), *ip->residuals++);
+                    ip->positions[index] = position_of_residual(ip, predict(ip, index, at, set), *ip->residuals++);
                 }
 }
 
@@ -782,7 +794,7 @@ static unsigned last_level(const size_t extents[4])
 }
 
 /* Replaces a plane's residuals by the positions in C order. */
-static const char *interpolate(Plane *plane, unsigned rough, int linear)
+static const char *interpolate(Plane *plane, unsigned rough, int linear, int spacing_grows)
 {
     Interpolation ip = {0};
     size_t stride = 1;
@@ -792,11 +804,12 @@ static const char *interpolate(Plane *plane, unsigned rough, int linear)
         return no_memory;
     ip.rough = rough;
     ip.linear = linear;
+    ip.spacing_grows = spacing_grows;
     ip.residuals = plane->integers;
     ip.extents = plane->extents;
     for (unsigned axis = 0; axis < 4; stride *= plane->extents[axis++])
         ip.strides[axis] = stride;
-    ip.positions[0] = position_of_residual(0, *ip.residuals++);
+    ip.positions[0] = position_of_residual(&ip, 0, *ip.residuals++);
     for (ip.level = last_level(ip.extents); ip.level-- > 0;)
         restore_level(&ip);
     free(plane->integers);
@@ -898,16 +911,17 @@ static const char *read_blocks(Cursor *cursor, const PlaneHeader *header, Plane 
     return take_padding(cursor);
 }
 
-static const char *read_plane(Cursor *cursor, Plane *plane, int may_be_interpolated)
+/* `fine_grid`: the size of the values of the fine grid on which the plane may be interpolated, 0 if it may not. */
+static const char *read_plane(Cursor *cursor, Plane *plane, unsigned fine_grid)
 {
     PlaneHeader header;
-    TRY(read_plane_header(cursor, plane->rank, may_be_interpolated, &header));
+    TRY(read_plane_header(cursor, plane->rank, fine_grid != 0, &header));
     plane->interpolated = header.predictor >= 128;
     if (plane->interpolated)
         plane->width = 32;  /* residuals of all types */
     TRY(read_blocks(cursor, &header, plane));
     if (plane->interpolated)
-        return interpolate(plane, header.predictor & 15, header.predictor >> 4 & 1);
+        return interpolate(plane, header.predictor & 15, header.predictor >> 4 & 1, fine_grid == 4);
     sum_up(plane, header.predictor);
     return NULL;
 }
@@ -1108,12 +1122,14 @@ static const char *read_grid(Cursor *cursor, Grid *grid)
     return grid->chunk->coding == LOGARITHMIC ? take_number(cursor, 8, &grid->offset) : NULL;
 }
 
-/* §5.2: whether there is a fine grid. */
-static int has_fine_grid(const Grid *grid)
+/* §5.2: the size of the values of the fine grid, 0 if there is none. */
+static unsigned fine_grid_of(const Grid *grid)
 {
-    if (grid->chunk->coding != QUANTIZED || type_of_values(grid->chunk) > BINARY64)
+    if (grid->chunk->coding != QUANTIZED)
         return 0;
-    return grid->step >= (type_of_values(grid->chunk) == BINARY32 ? 1e-28 : 1e-290);
+    if (type_of_values(grid->chunk) == BINARY32)
+        return grid->step >= 1e-28 ? 4 : 0;
+    return type_of_values(grid->chunk) == BINARY64 && grid->step >= 1e-290 ? 8 : 0;
 }
 
 /* The list of exceptions is in the stream before the values that they replace, so it is kept until these are there. */
@@ -1200,7 +1216,7 @@ static const char *read_mask_and_bits(Cursor *cursor, const Exceptions *exceptio
 static const char *read_values(Cursor *cursor, const Grid *grid, unsigned char *values)
 {
     Plane plane = plane_of_chunk(grid->chunk, grid->type->width);
-    const char *fault = read_plane(cursor, &plane, has_fine_grid(grid));
+    const char *fault = read_plane(cursor, &plane, fine_grid_of(grid));
 
     if (fault == NULL)
         for (size_t i = 0; i < plane.count; i++)

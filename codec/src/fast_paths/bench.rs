@@ -157,7 +157,7 @@ impl Table {
                 (Interpolation::default(), vec![0; chunk.len()]),
                 || {
                     let mut restored = vec![0; chunk.len()];
-                    let positions = interpolation::plain::restore(extents, &residuals, kind);
+                    let positions = interpolation::plain::restore(extents, &residuals, kind, V::SPACING_GROWS);
                     positions
                         .into_iter()
                         .enumerate()

@@ -17,9 +17,10 @@ pub trait Value: Element {
     const SMALLEST_SAFE_STEP: f64;
     /// Reads every other value of a chunk, from the first or the second one on, until `values` is full.
     fn read_alternate(bytes: &[u8], from_second: bool, order: ByteOrder, values: &mut [Self]);
-    /// Magnitude in steps, a power of two, below which values have positions on the fine grid; 0 where the type has no fine grid. A fresh value of type f32 is
-    /// on a position between two steps by chance, with a probability of up to `7 STEPS_LIMIT / 2^23`, and such values take more bits.
+    /// Magnitude in steps, a power of two, below which values have positions on the fine grid; 0 where the type has no fine grid.
     const STEPS_LIMIT: f64;
+    /// Whether positions of large magnitude are farther apart ([`SPACING_GROWS_FROM`](crate::quantize::positions::SPACING_GROWS_FROM)).
+    const SPACING_GROWS: bool;
     /// The value in f64, exactly.
     fn to_f64(self) -> f64;
     /// The nearest value of this type, ties to even.
@@ -102,7 +103,8 @@ impl Value for f32 {
     // The decoded value is k * step * (1 + d) with |d| <= 2^-24: divided by the step, it misses k by less than 2^22 * 2^-24 = 1/4.
     const SAFE_CODE_LIMIT: f64 = 4_194_304.0; // 2^22
     const SMALLEST_SAFE_STEP: f64 = 1e-28;
-    const STEPS_LIMIT: f64 = 512.0;
+    const STEPS_LIMIT: f64 = 4_194_304.0; // 2^22
+    const SPACING_GROWS: bool = true;
     narrow_codes!();
     read_alternate!(4, u32, u64);
     #[inline(always)]
@@ -132,7 +134,8 @@ impl Value for f64 {
     // There are three roundings of 2^-53 each (product, inverse step, product): k is missed by less than 2^50 * 3 * 2^-53 = 3/8.
     const SAFE_CODE_LIMIT: f64 = 1_125_899_906_842_624.0; // 2^50
     const SMALLEST_SAFE_STEP: f64 = 1e-290;
-    const STEPS_LIMIT: f64 = 32_768.0;
+    const STEPS_LIMIT: f64 = 4_194_304.0; // 2^22
+    const SPACING_GROWS: bool = false;
     read_alternate!(8, u64, u128);
     #[inline(always)]
     fn to_f64(self) -> f64 {
@@ -164,6 +167,7 @@ macro_rules! small_value {
             const SAFE_CODE_LIMIT: f64 = $safe_code_limit;
             const SMALLEST_SAFE_STEP: f64 = $smallest_safe_step;
             const STEPS_LIMIT: f64 = 0.0;
+            const SPACING_GROWS: bool = false;
             narrow_codes!();
             read_alternate!(2, u16, u32);
             #[inline(always)]

@@ -28,10 +28,12 @@ pub const POSITION_TOLERANCE_PER_STEP: f32 = 2e-6;
 /// See [`POSITION_TOLERANCE_PER_STEP`]. Converting the distance from the nearest whole number of steps to spacings adds up to `4.8e-7` spacings. Not 0, so that
 /// the value 0 may be on position 0.
 pub const POSITION_TOLERANCE: f32 = 1e-6;
-/// Magnitude, in steps, from which on a value is certain to be out of the fine grid's reach.
-pub const MIN_STEPS_OUT_OF_REACH: f32 = 513.0;
-/// Magnitude, in steps, up to which a value and every position within a step of it are certain to be in the fine grid's reach.
-pub const MAX_STEPS_IN_REACH: f32 = 509.0;
+/// Magnitude, in steps, from which on a value is certain to be on no position between two steps.
+pub const MIN_STEPS_OF_WHOLE_STEPS: f32 = 4097.0;
+/// Magnitude, in steps, from which on a value is certain to be on no position but each second one; from twice this on, on no position but each fourth one.
+pub const MIN_STEPS_OF_HALF_POSITIONS: f32 = 1025.0;
+/// Magnitude, in steps, up to which every position within a step of a value is certain to be on the fine grid.
+pub const MAX_STEPS_OF_ALL_POSITIONS: f32 = 1021.0;
 /// Distance from the prediction, in steps, above which no residual is accepted.
 pub const MAX_DISTANCE: f32 = 2048.0;
 /// The residual of a value of `x` steps, `d` steps from its prediction, is not certain if its distance from a tie, in steps, is less than `x + d` times this, plus
@@ -187,7 +189,7 @@ impl FastF32 {
     #[inline(always)]
     fn residual(self, value: f32, prediction: i32) -> (i32, i32, u32) {
         let (residual, position, uncertain, may_be_on_position) = self.residual_and_marks(value, prediction);
-        // `may_be_on_position` does not test the reach and need not: beyond `MAX_STEPS_IN_REACH` the value is uncertain already.
+        // Beyond `MAX_STEPS_OF_ALL_POSITIONS` the value is uncertain already.
         (residual, position, uncertain | may_be_on_position)
     }
 
@@ -201,7 +203,7 @@ impl FastF32 {
         let distance = scaled - predicted as f32 - rest as f32 * SPACING as f32;
         let sum = distance + ROUNDING_F32;
         let residual = code_of(sum);
-        let uncertain = above(scaled.abs(), MAX_STEPS_IN_REACH)
+        let uncertain = above(scaled.abs(), MAX_STEPS_OF_ALL_POSITIONS)
             | above(distance.abs(), MAX_DISTANCE)
             | above(
                 (distance - (sum - ROUNDING_F32)).abs() + (scaled.abs() + distance.abs()) * TIE_MARGIN_PER_STEP,
@@ -234,12 +236,15 @@ fn above(number: f32, limit: f32) -> u32 {
 /// steps.
 #[inline(always)]
 fn may_be_between_steps(scaled: f32, miss: f32) -> u32 {
-    may_be_on_position(scaled, miss)
+    // Far from 0 positions are farther apart, and values that are on one by chance are as rare.
+    let apart = if scaled.abs() < MIN_STEPS_OF_HALF_POSITIONS { 1.0 } else { 0.5 };
+    let apart = if scaled.abs() < 2.0 * MIN_STEPS_OF_HALF_POSITIONS { apart } else { 0.25 };
+    may_be_on_position(scaled, miss * apart)
         & above(miss.abs() * SPACINGS_PER_STEP as f32, 0.5)
-        & above(MIN_STEPS_OUT_OF_REACH, scaled.abs())
+        & above(MIN_STEPS_OF_WHOLE_STEPS, scaled.abs())
 }
 
-/// Bit 31 is 1 where a value of `scaled` steps may be on a position of the fine grid, provided that it is in reach, which is not tested here. `miss` is its
+/// Bit 31 is 1 where a value of `scaled` steps may be on a position, which may be one that the fine grid does not have. `miss` is its
 /// distance from the nearest whole number of steps.
 #[inline(always)]
 fn may_be_on_position(scaled: f32, miss: f32) -> u32 {

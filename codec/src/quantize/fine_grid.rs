@@ -31,18 +31,18 @@ use crate::number::value::Value;
 use crate::quantize::excluded::Excluded;
 use crate::quantize::fast_f32::FastF32;
 use crate::quantize::fills::Fills;
-use crate::quantize::positions::{POSITIONS_PER_STEP, SPACING, SPACINGS_PER_STEP};
+use crate::quantize::positions::{
+    POSITIONS_PER_STEP, SPACING, SPACING_GROWS_FROM, SPACINGS_PER_STEP, low_bits_at, on_grid, without_low_bits,
+};
 use crate::quantize::quantizer::Quantizer;
 use crate::simd::ROW_GROUP;
 
 /// The least magnitude of an escape. A residual of smaller magnitude counts steps; an escape counts positions. The encoder writes
-/// an escape in two cases (FORMAT.md §5.2, rules 2 and 3): the residual in steps leads to a position that does not hold the value;
-/// or the value is on a position, and the residual in steps leads to another one.
+/// an escape in three cases (FORMAT.md §5.2, rules 2 and 3): the residual in steps leads to a position that does not hold the value;
+/// or the value is on a position, and the residual in steps leads to another one; or the residual would have too many steps.
 pub const ESCAPE_FROM: i32 = 1 << 16;
 /// An escape is its position's distance from the prediction, in positions, plus this.
-pub const ESCAPE_BASE: i32 = ESCAPE_FROM + ESCAPE_REACH;
-/// The encoder writes escapes for distances from `-ESCAPE_REACH` to `ESCAPE_REACH - 1` positions.
-pub const ESCAPE_REACH: i32 = 1 << 15;
+pub const ESCAPE_BASE: i32 = ESCAPE_FROM + (1 << 15);
 
 /// The fine grid of a bound, for values of one type.
 #[derive(Debug, Clone, Copy)]
@@ -177,13 +177,27 @@ impl<V: Value> FineGrid<V> {
         (steps, rest, self.restore_steps(steps, rest * self.spacing).to_f64())
     }
 
+    /// 0 if position `8 steps + rest` is on the fine grid, otherwise another number.
+    #[inline(always)]
+    fn off_grid(steps: f64, rest: f64) -> f64 {
+        if !V::SPACING_GROWS {
+            return 0.0;
+        }
+        let position = steps * f64::from(POSITIONS_PER_STEP) + rest;
+        let share = SPACING_GROWS_FROM
+            .iter()
+            .fold(1.0, |share, &from| if position.abs() < f64::from(from) { share } else { 0.5 * share });
+        let in_spacings = position * share;
+        in_spacings - (in_spacings + ROUNDING - ROUNDING)
+    }
+
     /// Position `8 s + r` of `value` (FORMAT.md §5.2), and whether `value` is on this position, which means: `value` equals the value of `s` steps and `r`
     /// spacings. `None` if `s` is not below [`Value::STEPS_LIMIT`] in magnitude, and for infinities and NaN.
     #[must_use]
     pub fn position(&self, value: V) -> Option<(i32, bool)> {
         let (steps, rest, restored) = self.nearest(value.to_f64());
-        (steps.abs() < V::STEPS_LIMIT)
-            .then(|| ((steps * f64::from(POSITIONS_PER_STEP) + rest) as i32, restored == value.to_f64()))
+        let is_on_it = restored == value.to_f64() && Self::off_grid(steps, rest) == 0.0;
+        (steps.abs() < V::STEPS_LIMIT).then(|| ((steps * f64::from(POSITIONS_PER_STEP) + rest) as i32, is_on_it))
     }
 
     /// Position `8 s + r` of `value` (FORMAT.md §5.2), whether `s` is below [`Value::STEPS_LIMIT`] in magnitude, and whether `value` is on the position.
@@ -193,7 +207,8 @@ impl<V: Value> FineGrid<V> {
         let (steps, rest, restored) = self.nearest(value.to_f64());
         // The low bits of the sum are the integer.
         let position = (steps * f64::from(POSITIONS_PER_STEP) + rest + ROUNDING).to_bits() as i32;
-        (position, steps.abs() < V::STEPS_LIMIT, restored == value.to_f64())
+        let is_on_it = (restored == value.to_f64()) & (Self::off_grid(steps, rest) == 0.0);
+        (position, steps.abs() < V::STEPS_LIMIT, is_on_it)
     }
 
     /// Whether a value is on a position between two whole numbers of steps. [`FineGrid::position`] decides whether it is on a
@@ -213,6 +228,7 @@ impl<V: Value> FineGrid<V> {
         let restored = self.restore_steps(steps, rest * self.spacing).to_f64();
         steps.abs().to_bits().wrapping_sub(self.steps_limit.to_bits())
             & (restored - x).abs().to_bits().wrapping_sub(1)
+            & Self::off_grid(steps, rest).abs().to_bits().wrapping_sub(1)
             & 0u64.wrapping_sub(rest.abs().to_bits())
     }
 }
@@ -225,15 +241,46 @@ impl Quantizer {
     }
 }
 
-/// The position that a residual leads to from a prediction.
+/// The position of the fine grid of type `V` that is nearest to `position`.
+#[inline(always)]
+pub(crate) fn on_grid_of<V: Value>(position: i32) -> i32 {
+    if V::SPACING_GROWS { on_grid(position) } else { position }
+}
+
+/// Moves positions to the nearest ones of the fine grid of type `V`.
+#[inline(always)]
+pub(crate) fn to_grid<V: Value>(positions: &mut [i32]) {
+    if !V::SPACING_GROWS {
+        return;
+    }
+    // Few chunks have such large positions.
+    let magnitudes = positions.iter().fold(0, |all, &position| all | position.unsigned_abs());
+    if magnitudes >= SPACING_GROWS_FROM[0].unsigned_abs() {
+        for position in positions {
+            *position = on_grid(*position);
+        }
+    }
+}
+
+/// A prediction of a value whose nearest position is `nearest`, moved to the grid that there is at `nearest`. The value is a whole number of steps from it,
+/// if it is on that grid.
+#[inline(always)]
+pub(crate) fn aligned<V: Value>(prediction: i32, nearest: i32) -> i32 {
+    if V::SPACING_GROWS { without_low_bits(prediction, low_bits_at(nearest)) } else { prediction }
+}
+
+/// Whether a residual of interpolation is an escape.
+#[inline(always)]
+pub(crate) fn is_escape(residual: i32) -> bool {
+    residual.unsigned_abs() >= ESCAPE_FROM.unsigned_abs()
+}
+
+/// The position that a residual leads to from a prediction, before it is moved to the fine grid.
 #[inline(always)]
 #[must_use]
 pub fn position_of(prediction: i32, residual: i32) -> i32 {
-    let distance = if residual.unsigned_abs() < ESCAPE_FROM.unsigned_abs() {
-        residual.wrapping_mul(POSITIONS_PER_STEP)
-    } else {
-        residual.wrapping_sub(ESCAPE_BASE)
-    };
+    let distance =
+        if is_escape(residual) { residual.wrapping_sub(ESCAPE_BASE) } else { residual.wrapping_mul(POSITIONS_PER_STEP) };
     prediction.wrapping_add(distance)
 }
 
@@ -244,8 +291,8 @@ mod tests {
 
     fn in_both_types(check_f32: impl Fn(FineGrid<f32>, Plain, i32), check_f64: impl Fn(FineGrid<f64>, Plain, i32)) {
         for bound in [1e-3, 0.5, 0.1, 123.456, 7e-20, 1e27] {
-            check_f32(FineGrid::new(&Quantizer::new(bound)), Plain { bound, steps_limit: 512 }, 4092);
-            check_f64(FineGrid::new(&Quantizer::new(bound)), Plain { bound, steps_limit: 32_768 }, 262_140);
+            check_f32(FineGrid::new(&Quantizer::new(bound)), Plain { bound, steps_limit: 1 << 22 }, (1 << 25) - 4);
+            check_f64(FineGrid::new(&Quantizer::new(bound)), Plain { bound, steps_limit: 1 << 22 }, (1 << 25) - 4);
         }
     }
 
@@ -256,7 +303,9 @@ mod tests {
                 (-limit..limit).step_by(limit as usize / 1000).chain(-20..20).chain([i32::MIN, i32::MAX - 3, i32::MAX])
             {
                 assert_eq!(fine.value(position), plain.value(position), "{position} at {plain:?}");
-                if position.unsigned_abs() <= limit.unsigned_abs() {
+                // Where whole steps are the grid, rounding to binary32 may hide that a value is on it.
+                let is_found = !V::SPACING_GROWS || on_grid(position) == position && position.unsigned_abs() < 1 << 18;
+                if position.unsigned_abs() <= limit.unsigned_abs() && is_found {
                     let value = fine.restore(position);
                     assert_eq!(fine.position(value), Some((position, true)), "{position} at {plain:?}");
                     assert_eq!(fine.is_between_steps(value), position % 8 != 0, "{position} at {plain:?}");

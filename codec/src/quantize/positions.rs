@@ -9,10 +9,48 @@ const SPACING_IN_EIGHTHS: f64 = 1020.0 / 1021.0;
 pub const SPACING: f64 = SPACING_IN_EIGHTHS / POSITIONS_PER_STEP as f64;
 /// The inverse of [`SPACING`]: a little more than 8.
 pub const SPACINGS_PER_STEP: f64 = POSITIONS_PER_STEP as f64 / SPACING_IN_EIGHTHS;
+/// Magnitudes of positions, a power of two each, from which on only every second, every fourth and every eighth position is on the fine grid of binary32. So
+/// few values of that type, at most one in 1024, are on a position by chance. Values of binary64 are so much closer together that all their positions are on it.
+pub const SPACING_GROWS_FROM: [i32; 3] = [1 << 13, 1 << 14, 1 << 15];
+
+/// Distance of neighbouring positions of the fine grid, less 1: 0, 1, 3 or 7 by the magnitude of `position`.
+#[inline(always)]
+#[must_use]
+pub fn low_bits_at(position: i32) -> i32 {
+    let magnitude = position.unsigned_abs();
+    let [two, four, eight] = SPACING_GROWS_FROM.map(|from| i32::from(magnitude >= from.unsigned_abs()));
+    two | four << 1 | eight << 2
+}
+
+/// The position of the fine grid of binary32 that is nearest to `position`; of two, the greater.
+#[inline(always)]
+#[must_use]
+pub fn on_grid(position: i32) -> i32 {
+    without_low_bits(position, low_bits_at(position))
+}
+
+/// The nearest position whose bits in `low_bits`, which is 0, 1, 3 or 7, are 0; of two, the greater.
+#[inline(always)]
+#[must_use]
+pub fn without_low_bits(position: i32, low_bits: i32) -> i32 {
+    position.wrapping_add((low_bits + 1) >> 1) & !low_bits
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quantize::fine_grid::plain;
+
+    #[test]
+    fn the_grid_grows_and_its_nearest_position_is_found() {
+        for from in SPACING_GROWS_FROM.into_iter().chain([0, 1 << 20, i32::MAX - 40]) {
+            for position in (from - 40..from + 40).flat_map(|position| [position, -position]) {
+                assert_eq!(on_grid(position), plain::on_grid(position, true), "{position}");
+                assert_eq!(position & low_bits_at(position) == 0, on_grid(position) == position, "{position}");
+                assert_eq!(on_grid(on_grid(position)), on_grid(position));
+            }
+        }
+    }
 
     #[test]
     fn constants_have_the_bits_that_the_format_names() {

@@ -297,7 +297,7 @@ impl Planter {
 
     /// Half a step beside the grid, where its codes are few or many.
     pub(crate) fn far_tie(&self, random: &mut Random) -> u64 {
-        let steps = pick(random, &[0.0, 8.0, 512.0, 32_768.0, 2f64.powi(22), 2f64.powi(31), 2f64.powi(51)]);
+        let steps = pick(random, &[0.0, 8.0, 1024.0, 2048.0, 4096.0, 32_768.0, 2f64.powi(22), 2f64.powi(31), 2f64.powi(51)]);
         let steps = steps + (random.unit() * 9.0).round() + pick(random, &[0.5, 0.5, 0.0]);
         let value = pick(random, &[1.0, -1.0]) * steps * self.step;
         if self.scalar.is_float() { number(self.scalar, value) } else { integer(self.scalar, value as i128) }

@@ -266,10 +266,10 @@ pub(crate) mod tests {
         let mut chunk = ramp(&[4096]);
         let Values::F32(values) = &mut chunk.values else { panic!("a ramp is f32") };
         values.iter_mut().for_each(|value| *value *= 1.1); // off any lattice
-        // Steps of 1.1 against a quantization step of 0.22: the first value of 0, then differences of 5.
+        // Interpolation predicts all values but those at the ends of its levels.
         let sample = measure(&chunk, 1.0 / 40950.0).unwrap();
-        assert_eq!(sample.histogram[usize::from(DIRECT_ZERO) + 5], 4095);
-        assert_eq!(sample.plain_bits, 4096);
+        let symbols: u64 = sample.histogram.iter().sum();
+        assert!(symbols < 100 && sample.written_bits < 1000, "{symbols} symbols, {} bits", sample.written_bits);
         assert!(sample.written_bytes() > sample.header_bytes + sample.written_bits / 8);
         chunk.values = Values::F32(vec![7.0; 4096]);
         assert!(measure(&chunk, 1e-3).is_none());

@@ -257,9 +257,10 @@ pub(super) fn boxes(library: &Hdf5, place: &(dyn Place + Sync), in_use: &dyn Fn(
         for (row, column) in (0..rows).flat_map(|row| (0..columns).step_by(64).map(move |column| (row, column))) {
             let part = |values: &[f32]| values[rows_of(row)][column..column + 64].to_vec();
             let is_new = part(&found) == part(&after);
-            // HDF5 may have written an old chunk from its cache meanwhile: its values are then within the bound.
+            // HDF5 may have written an old chunk from its cache meanwhile, or stored it uncompressed: its values are within the bound, but may be others.
             let is_old = || part(&found).iter().zip(part(&old)).all(|(found, old)| (found - old).abs() <= 1e-3);
-            assert!(is_new || !has_succeeded && is_old(), "row {row}, column {column}: other values");
+            let may_be_old = !has_succeeded || row < skipped;
+            assert!(is_new || may_be_old && is_old(), "row {row}, column {column}: other values");
         }
         dataset.write(&old);
     };

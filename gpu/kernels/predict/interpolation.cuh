@@ -187,7 +187,7 @@ struct EncodeSide {
 
   /// Encodes the value at `index` and returns its position. An exception is noted only if `is_own`.
   __device__ __forceinline__ i32 code(V value, u32 index, i32 prediction, bool is_own, Code& output) const {
-    i32 residual = 0, position = prediction;
+    i32 residual = 0, position = on_grid<V>(prediction);
     const bool filled = is_fill(fills, u64(ValueType<V>::to_bits(value)), double(value));
     if constexpr (IS_BINARY32<V>) {
       if (!filled && fast.encode(value, prediction, residual, position)) {
@@ -277,10 +277,12 @@ struct DecodeSide {
   __device__ __forceinline__ void load(Room& room, u32 number, u32) const { room.residuals[number] = i32(residuals[number]); }
 
   /// The position of a value.
-  __device__ __forceinline__ i32 code(Code residual, u32, i32 prediction, bool, Code&) const { return position_of(prediction, i32(residual)); }
+  __device__ __forceinline__ i32 code(Code residual, u32, i32 prediction, bool, Code&) const {
+    return position_of<V>(prediction, i32(residual));
+  }
   /// Restores the value at `index` from its residual and returns its position.
   __device__ __forceinline__ i32 code_value(i32 residual, u32 index, u32, i32 prediction) const {
-    const i32 position = position_of(prediction, residual);
+    const i32 position = position_of<V>(prediction, residual);
     if (writes_values) reinterpret_cast<Bits*>(output)[index] = bits_of(position);
     return position;
   }

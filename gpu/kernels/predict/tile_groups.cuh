@@ -34,11 +34,13 @@ struct GroupCoder {
 #pragma unroll
     for (u32 tile = 0; tile < GROUP_TILES; tile++) {
       const u32 how = ALL_BETWEEN ? BETWEEN_POSITIONS : u32(entry.of[tile]) & ENTRY_KINDS;
-      const i32 nearest = entry.of[tile] >> ENTRY_KIND_BITS, distance = i32(u32(nearest) - u32(predictions[tile]));
+      const i32 nearest = entry.of[tile] >> ENTRY_KIND_BITS;
+      const i32 prediction = aligned(predictions[tile], nearest, block.job.spacing_grows && how >= BETWEEN_POSITIONS);
+      const i32 distance = i32(u32(nearest) - u32(prediction));
       const bool is_escape = how == ON_POSITION && u32(distance) % POSITIONS_PER_STEP != 0;
       const bool is_coded = how >= BETWEEN_POSITIONS && !is_escape;
       const i32 residual = is_coded ? i32(u32(distance) + POSITIONS_PER_STEP / 2) >> POSITIONS_PER_STEP_LOG : 0;
-      entry.of[tile] = is_escape ? nearest : i32(u32(predictions[tile]) + u32(residual) * POSITIONS_PER_STEP);
+      entry.of[tile] = is_escape ? nearest : i32(u32(prediction) + u32(residual) * POSITIONS_PER_STEP);
       zeros |= u32(residual == 0) << tile;
       if (counts && tile < block.count) {
         sums.add(residual);

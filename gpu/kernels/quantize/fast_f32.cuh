@@ -24,9 +24,11 @@ struct FastF32 {
     constexpr float ROUND = float(FAST_ROUNDING);
     const float scaled = value * inverse_step, sum = scaled + ROUND;
     const float miss = scaled - (sum - ROUND), rest = miss * float(SPACINGS_PER_STEP);
-    const float off = fabsf(rest - ((rest + ROUND) - ROUND));
+    // Far from 0 positions are farther apart.
+    const float apart = fabsf(scaled) < float(FAST_HALF_POSITIONS) ? 1.0f : fabsf(scaled) < 2.0f * float(FAST_HALF_POSITIONS) ? 0.5f : 0.25f;
+    const float off = fabsf(rest * apart - ((rest * apart + ROUND) - ROUND));
     code = i32(__float_as_uint(sum) - __float_as_uint(ROUND));
-    const bool may_be_on_position = off < position_tolerance(scaled) && fabsf(rest) > 0.5f && fabsf(scaled) < float(FAST_OUT_OF_REACH);
+    const bool may_be_on_position = off < position_tolerance(scaled) && fabsf(rest) > 0.5f && fabsf(scaled) < float(FAST_WHOLE_STEPS);
     return fabsf(miss) + fabsf(scaled) * float(FAST_DOUBT_SHARE) < 0.5f && !may_be_on_position;
   }
 
@@ -39,7 +41,7 @@ struct FastF32 {
     const i32 predicted_rest = i32(u32(prediction) - u32(predicted) * POSITIONS_PER_STEP);
     const float distance = scaled - float(predicted) - float(predicted_rest) * float(FINE_SPACING), sum = distance + ROUND;
     const i32 found = code_of(sum), led_to = i32(u32(prediction) + u32(found) * POSITIONS_PER_STEP);
-    const bool is_certain = fabsf(scaled) <= float(FAST_STEPS_IN_REACH) && fabsf(distance) <= float(FAST_MAX_DISTANCE) &&
+    const bool is_certain = fabsf(scaled) <= float(FAST_ALL_POSITIONS) && fabsf(distance) <= float(FAST_MAX_DISTANCE) &&
                             fabsf(distance - (sum - ROUND)) + (fabsf(scaled) + fabsf(distance)) * float(FAST_TIE_MARGIN_PER_STEP) <=
                                 0.5f - float(FAST_TIE_MARGIN);
     // A value that may be on a position stays there.

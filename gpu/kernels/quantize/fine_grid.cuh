@@ -13,6 +13,25 @@ __device__ __forceinline__ double to_double(i32 number) {
   return __longlong_as_double(i64(TWO_POW_52 | (u32(number) ^ 1u << 31))) - double((1ull << 52) + (1ull << 31));
 }
 
+/// Distance of neighbouring positions of binary32's fine grid, less 1: 0, 1, 3 or 7 by the magnitude of `position`.
+__device__ __forceinline__ u32 low_bits_at(i32 position) {
+  const u32 magnitude = position < 0 ? 0u - u32(position) : u32(position);
+  return u32(magnitude >= SPACING_TWO_FROM) | u32(magnitude >= SPACING_FOUR_FROM) << 1 | u32(magnitude >= SPACING_EIGHT_FROM) << 2;
+}
+
+/// A prediction of a value whose nearest position is `nearest`, moved to the grid that there is at `nearest`; of two positions, to the greater. `grows`:
+/// whether the type's positions are farther apart far from 0.
+__device__ __forceinline__ i32 aligned(i32 prediction, i32 nearest, bool grows) {
+  const u32 low_bits = grows ? low_bits_at(nearest) : 0;
+  return i32((u32(prediction) + ((low_bits + 1) >> 1)) & ~low_bits);
+}
+
+/// The position of the fine grid that is nearest to `position`.
+template <typename V>
+__device__ __forceinline__ i32 on_grid(i32 position) {
+  return aligned(position, position, ValueType<V>::SPACING_GROWS);
+}
+
 /// The grid on which interpolation restores values (FORMAT.md §5.2): POSITIONS_PER_STEP positions to a step.
 struct FineGrid {
   double step, inverse_step, spacing;
@@ -36,7 +55,7 @@ __device__ __forceinline__ FineGrid make_fine_grid(double step, double inverse_s
 }
 
 /// The numbers s and r of FORMAT.md §5.2, here `steps` and `rest`. `exact`: whether s steps and r spacings, rounded to the type, equal the value. If s is
-/// also below the limit of steps, the value is on position 8 s + r.
+/// also below the limit of steps, the value is on position 8 s + r. It is false where the fine grid has no such position.
 template <typename V>
 struct Nearest {
   double steps, rest;
@@ -45,6 +64,7 @@ struct Nearest {
   __device__ __forceinline__ Nearest(const FineGrid& fine, V value, double steps) : steps(steps) {
     rest = ((double(value) * fine.inverse_step - steps) * SPACINGS_PER_STEP + ROUNDING) - ROUNDING;
     exact = V(steps * fine.step + rest * fine.spacing) == value;
+    if constexpr (ValueType<V>::SPACING_GROWS) exact = exact && (u32(position()) & low_bits_at(position())) == 0;
   }
   /// Position 8 s + r.
   __device__ __forceinline__ i32 position() const {
@@ -52,19 +72,22 @@ struct Nearest {
   }
 };
 
+/// Whether a residual of interpolation is an escape.
+__device__ __forceinline__ bool is_escape(i32 residual) { return (residual < 0 ? 0u - u32(residual) : u32(residual)) >= ESCAPE_FROM; }
+
 /// The position to which a residual leads from a prediction.
+template <typename V>
 __device__ __forceinline__ i32 position_of(i32 prediction, i32 residual) {
-  const u32 magnitude = residual < 0 ? 0u - u32(residual) : u32(residual);
-  return i32(u32(prediction) + (magnitude < ESCAPE_FROM ? u32(residual) * POSITIONS_PER_STEP : u32(residual) - ESCAPE_BASE));
+  return on_grid<V>(i32(u32(prediction) + (is_escape(residual) ? u32(residual) - ESCAPE_BASE : u32(residual) * POSITIONS_PER_STEP)));
 }
 
-/// Residual and position of a value by the rules of FORMAT.md §5.2; false for an exception, with a residual of 0 and the prediction as position. Callers
-/// test before whether the value has the bits of a masked fill value, which is an exception, too.
+/// Residual and position of a value by the rules of FORMAT.md §5.2; false for an exception, with a residual of 0 and its position. Callers test before whether
+/// the value has the bits of a masked fill value, which is an exception, too.
 template <typename V>
 __device__ __forceinline__ bool encode_position(V value, double bound, const FineGrid& fine, i32 prediction, i32& residual, i32& position) {
   const double x = double(value), scaled = x * fine.inverse_step;
   residual = 0;
-  position = prediction;
+  position = on_grid<V>(prediction);
   const Nearest<V> nearest(fine, value, (scaled + ROUNDING) - ROUNDING);
   if (!(fabs(nearest.steps) < fine.steps_limit)) return false;
   const i32 nearest_position = nearest.position();
@@ -72,18 +95,19 @@ __device__ __forceinline__ bool encode_position(V value, double bound, const Fin
   const auto holds = [&](i32 candidate) {
     return candidate >= -POSITION_LIMIT && candidate < POSITION_LIMIT && fabs(x - double(fine.restore<V>(candidate))) <= bound;
   };
-  const double sum = (x - fine.value(prediction)) * fine.inverse_step + ROUNDING;
+  const double sum = (x - fine.value(aligned(prediction, nearest_position, ValueType<V>::SPACING_GROWS))) * fine.inverse_step + ROUNDING;
   if (fabs(sum - ROUNDING) < double(ESCAPE_FROM)) {
-    const i32 steps = __double2loint(sum), candidate = i32(u32(prediction) + u32(steps) * POSITIONS_PER_STEP);
+    const i32 steps = __double2loint(sum), candidate = on_grid<V>(i32(u32(prediction) + u32(steps) * POSITIONS_PER_STEP));
     if (holds(candidate) && (!nearest.exact || candidate == nearest_position)) {
       residual = steps;
       position = candidate;
       return true;
     }
   }
-  const i32 distance = i32(u32(nearest_position) - u32(prediction));
-  if (distance < -i32(ESCAPE_REACH) || distance >= i32(ESCAPE_REACH) || !holds(nearest_position)) return false;
-  residual = distance + i32(ESCAPE_BASE);
-  position = nearest_position;
+  const i32 escaped_to = on_grid<V>(nearest_position);
+  const i32 escape = i32(u32(escaped_to) - u32(prediction) + ESCAPE_BASE);
+  if (!is_escape(escape) || !holds(escaped_to)) return false;
+  residual = escape;
+  position = escaped_to;
   return true;
 }

@@ -147,6 +147,8 @@ shared_structs! {
         pub fills: Fills,
         /// 1 if values are big-endian.
         pub big_endian: u32,
+        /// 1 if positions are farther apart far from 0, as those of binary32 are.
+        pub spacing_grows: u32,
         /// Kinds of interpolation to measure: 0 if interpolation is no candidate.
         pub candidates: u32,
         /// Most values of an interpolated tile that may be out of the fine grid's reach.

@@ -9,7 +9,7 @@ use crate::predict::interpolation::{Interpolation, plain as interpolation};
 use crate::predict::lorenzo::plain as lorenzo;
 use crate::predict::predictor::{InterpolationKind, Predictor};
 use crate::quantize::bitmap::Bitmap;
-use crate::quantize::fine_grid::FineGrid;
+use crate::quantize::fine_grid::{FineGrid, aligned};
 use crate::quantize::linear;
 use crate::quantize::quantizer::Quantizer;
 
@@ -195,8 +195,10 @@ impl<V: Value> Plain<'_, V> {
             let mut residuals = interpolation::residuals(sides, kind, |index, prediction| {
                 number += 1;
                 let value = tile[index];
+                let nearest = fine.position(value).filter(|_| self.has_code(value));
+                let prediction = nearest.map_or(prediction, |(position, _)| aligned::<V>(prediction, position));
                 let is_escape = |(position, is_on): (i32, bool)| is_on && (position - prediction) % 8 != 0;
-                match fine.position(value).filter(|_| self.has_code(value)) {
+                match nearest {
                     Some(nearest) if !is_escape(nearest) => {
                         let residual = (nearest.0 - prediction + 4).div_euclid(8);
                         (residual, prediction + 8 * residual)

@@ -4,7 +4,7 @@ use super::sets_of;
 use super::tile::COLUMNS;
 use crate::layout::{MAX_RANK, Shape};
 use crate::number::fixed_log2::{LOG_FRACTION, log2_fixed_of_all};
-use crate::quantize::fine_grid::ESCAPE_FROM;
+use crate::quantize::fine_grid::is_escape;
 use crate::simd::widely_vectorized;
 
 /// Larger magnitudes count as this one, so that a few spikes do not decide the choice.
@@ -39,12 +39,6 @@ pub(super) struct ResidualStats {
     pub magnitude_bits: u64,
     /// Number of values that are exceptions or escapes.
     pub outliers: u64,
-}
-
-/// Whether a residual of interpolation is an escape.
-#[inline(always)]
-fn is_escape(residual: i32) -> bool {
-    residual.unsigned_abs() >= ESCAPE_FROM.unsigned_abs()
 }
 
 /// Statistics of the differences along each set of axes.

@@ -18,7 +18,7 @@ use crate::predict::interpolation::mean::weights;
 use crate::predict::predictor::InterpolationKind;
 use crate::quantize::bitmap::{Bitmap, WORD, ones};
 use crate::quantize::fine_grid::FineGrid;
-use crate::quantize::positions::POSITIONS_PER_STEP;
+use crate::quantize::positions::{POSITIONS_PER_STEP, SPACING_GROWS_FROM, low_bits_at, without_low_bits};
 use crate::simd::widely_vectorized;
 
 /// A number for each tile.
@@ -48,6 +48,8 @@ pub(super) struct TileLanes {
     values: Vec<Lanes>,
     /// `[value][tile]`: positions as a decoder restores them.
     restored: Vec<Lanes>,
+    /// Whether positions are so large that not all are on the grid. Predictions are moved to the one that there is at their value.
+    are_large: bool,
     /// Recipes for tiles of these extents, those used last first.
     recipes: Vec<Recipe>,
 }
@@ -86,6 +88,7 @@ impl TileLanes {
         if tiles.count < COLUMNS {
             self.values.fill([NO_POSITION; COLUMNS]);
         }
+        self.are_large = false;
         Ok(())
     }
 
@@ -98,7 +101,7 @@ impl TileLanes {
         fine: &FineGrid<V>,
         without_code: &Bitmap,
     ) {
-        let lanes = &mut self.values;
+        let (lanes, mut magnitudes) = (&mut self.values, 0);
         widely_vectorized(
             #[inline(always)]
             || {
@@ -109,6 +112,7 @@ impl TileLanes {
                         let (position, has_position, is_on_it) = fine.nearest_position(*value);
                         let near = position << POSITION_SHIFT | if is_on_it { ON_POSITION } else { 0 };
                         *known = if has_position { near } else { NO_POSITION | OUT_OF_REACH };
+                        magnitudes |= if has_position { position.unsigned_abs() } else { 0 };
                     }
                     let without = without_code.words()[index];
                     for i in ones(without) {
@@ -120,6 +124,7 @@ impl TileLanes {
                 }
             },
         );
+        self.are_large |= V::SPACING_GROWS && magnitudes >= SPACING_GROWS_FROM[0].unsigned_abs();
     }
 
     /// Interpolates the tiles, each as a chunk of its own, and measures the residuals that count ([`Tiles::uncounted_residuals`]).
@@ -127,7 +132,7 @@ impl TileLanes {
         self.prepare(tiles.extents, kind)?;
         let uncounted = tiles.uncounted_residuals();
         let mut stats = ResidualStats::default();
-        let Self { values, restored, recipes } = self;
+        let Self { values, restored, are_large, recipes } = self;
         let Some(Recipe { points, neighbours, .. }) = recipes.first() else { return Ok(stats) };
         widely_vectorized(
             #[inline(always)]
@@ -137,8 +142,13 @@ impl TileLanes {
                 for (number, point) in points.iter().enumerate() {
                     let (of_point, rest) = neighbours.split_at(usize::from(point.neighbours));
                     neighbours = rest;
-                    let prediction = predict(of_point, point.axes, restored);
+                    let mut prediction = predict(of_point, point.axes, restored);
                     let index = usize::from(point.index);
+                    if *are_large {
+                        for (prediction, value) in prediction.iter_mut().zip(&values[index]) {
+                            *prediction = without_low_bits(*prediction, low_bits_at(value >> POSITION_SHIFT));
+                        }
+                    }
                     let (residuals, are_outliers) = encode(&prediction, &values[index], &mut restored[index]);
                     if number >= uncounted {
                         columns.add(&residuals, &before);

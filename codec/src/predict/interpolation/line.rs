@@ -126,7 +126,7 @@ mod tests {
                 .unwrap();
                 // A line of one value has no new ones, and is not merged.
                 if len > 1 {
-                    let expected = plain::restore_level(level.extents, &coarse, &residuals, kind);
+                    let expected = plain::restore_level(level.extents, &coarse, &residuals, kind, false);
                     assert_eq!(positions, expected, "{len} values, {kind:?}");
                 }
             }

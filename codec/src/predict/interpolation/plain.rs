@@ -4,8 +4,9 @@ use super::level::{Extents, count, index, indices};
 use crate::layout::MAX_RANK;
 use crate::number::patched16::{PLACEHOLDER, Patch, Patched16};
 use crate::predict::predictor::InterpolationKind;
+use crate::quantize::fine_grid::plain::on_grid;
 
-/// The position from a prediction and a residual, which may be an escape.
+/// The position from a prediction and a residual, which may be an escape, before it is moved to the grid.
 pub(super) fn position(prediction: i32, residual: i32) -> i32 {
     if residual.unsigned_abs() < 65536 {
         prediction.wrapping_add(residual.wrapping_mul(8))
@@ -53,7 +54,13 @@ fn predict(level: Extents, positions: &[i32], at: Extents, set: usize, kind: Int
 }
 
 /// Positions of a level in C order, from those of the next coarser level and from the residuals of all other values of this level.
-pub(super) fn restore_level(level: Extents, coarse: &[i32], residuals: &[i32], kind: InterpolationKind) -> Vec<i32> {
+pub(super) fn restore_level(
+    level: Extents,
+    coarse: &[i32],
+    residuals: &[i32],
+    kind: InterpolationKind,
+    spacing_grows: bool,
+) -> Vec<i32> {
     let mut positions = vec![0; count(level)];
     let parity = |at: Extents| (0..MAX_RANK).fold(0, |set, axis| set | (at[axis] & 1) << axis);
     let values_of = |set: usize| (0..count(level)).map(move |i| indices(level, i)).filter(move |&at| parity(at) == set);
@@ -65,7 +72,8 @@ pub(super) fn restore_level(level: Extents, coarse: &[i32], residuals: &[i32], k
     let mut residuals = residuals.iter();
     for set in sets {
         for at in values_of(set) {
-            positions[index(level, at)] = position(predict(level, &positions, at, set, kind), *residuals.next().unwrap());
+            let led_to = position(predict(level, &positions, at, set, kind), *residuals.next().unwrap());
+            positions[index(level, at)] = on_grid(led_to, spacing_grows);
         }
     }
     assert_eq!(residuals.len(), 0);
@@ -73,13 +81,13 @@ pub(super) fn restore_level(level: Extents, coarse: &[i32], residuals: &[i32], k
 }
 
 /// Positions of a chunk in C order, from all its residuals.
-pub(crate) fn restore(shape: Extents, residuals: &[i32], kind: InterpolationKind) -> Vec<i32> {
+pub(crate) fn restore(shape: Extents, residuals: &[i32], kind: InterpolationKind, spacing_grows: bool) -> Vec<i32> {
     let extents = |l: usize| shape.map(|extent| extent.div_ceil(1 << l));
     let last = (0..).find(|&l| count(extents(l)) == 1).unwrap();
-    let mut positions = vec![position(0, residuals[0])];
+    let mut positions = vec![on_grid(position(0, residuals[0]), spacing_grows)];
     for l in (0..last).rev() {
         let level = extents(l);
-        positions = restore_level(level, &positions, &residuals[positions.len()..count(level)], kind);
+        positions = restore_level(level, &positions, &residuals[positions.len()..count(level)], kind, spacing_grows);
     }
     positions
 }

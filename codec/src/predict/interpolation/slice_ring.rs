@@ -423,7 +423,7 @@ mod tests {
             for kind in plain::some_kinds() {
                 assert_eq!(
                     restore(&level, kind, &coarse, &residuals),
-                    plain::restore_level(extents, &coarse, &residuals, kind),
+                    plain::restore_level(extents, &coarse, &residuals, kind, false),
                     "{extents:?}, {kind:?}"
                 );
             }

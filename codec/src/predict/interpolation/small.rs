@@ -28,7 +28,7 @@ use crate::number::patched16::Patched16;
 use crate::number::value::Value;
 use crate::predict::predictor::InterpolationKind;
 use crate::quantize::bitmap::ones;
-use crate::quantize::fine_grid::{FineGrid, position_of};
+use crate::quantize::fine_grid::{FineGrid, position_of, to_grid};
 use crate::simd::ROW_GROUP;
 
 /// Most values of a level that is interpolated from tables.
@@ -128,7 +128,7 @@ impl SmallLevels {
 
     /// Restores the positions from residuals.
     #[inline(always)]
-    pub(super) fn inverse(&mut self, residuals: &Patched16<'_>) {
+    pub(super) fn inverse<V: Value>(&mut self, residuals: &Patched16<'_>) {
         self.for_each_part(
             #[inline(always)]
             |start, order, predictions, positions| {
@@ -139,6 +139,7 @@ impl SmallLevels {
                         positions[index - start] = position_of(predictions[index - start], residual as i32);
                     }
                 }
+                to_grid::<V>(positions);
             },
         );
     }
@@ -267,8 +268,10 @@ mod tests {
             let residuals = plain::some_residuals(count(extents), 13);
             for kind in plain::some_kinds() {
                 small.prepare(extents, kind).unwrap();
-                plain::with_patched(&residuals, |patched| small.inverse(patched));
-                assert_eq!(small.positions(), plain::restore(extents, &residuals, kind), "{extents:?}, {kind:?}");
+                plain::with_patched(&residuals, |patched| small.inverse::<f32>(patched));
+                assert_eq!(small.positions(), plain::restore(extents, &residuals, kind, true), "{extents:?}, {kind:?}");
+                plain::with_patched(&residuals, |patched| small.inverse::<f64>(patched));
+                assert_eq!(small.positions(), plain::restore(extents, &residuals, kind, false), "{extents:?}, {kind:?}");
             }
         }
     }
@@ -295,7 +298,9 @@ mod tests {
                 small.forward(&bytes, order, &fine, &mut residuals, &mut false, |index| exceptions.push(index));
                 exceptions.sort_unstable();
                 assert_eq!(exceptions, (3..values.len()).step_by(11).collect::<Vec<_>>(), "{extents:?}");
-                for (i, &position) in plain::restore(extents, &residuals, kind).iter().enumerate().filter(|(i, _)| i % 11 != 3) {
+                for (i, &position) in
+                    plain::restore(extents, &residuals, kind, true).iter().enumerate().filter(|(i, _)| i % 11 != 3)
+                {
                     let error = f64::from(values[i]) - f64::from(fine.restore(position));
                     assert!(error.abs() <= 0.25, "{extents:?}: value {i} is off by {error}");
                 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::quantize::fine_grid::FineGrid;
+use crate::quantize::positions::on_grid;
 use crate::random::Random;
 
 /// Code of a value in binary64 (FORMAT.md §5.1), and whether the restored value is within the bound.
@@ -16,8 +17,8 @@ fn residual_in_f64(fine: &FineGrid<f32>, bound: f64, value: f32, prediction: i32
     let position = prediction.wrapping_add(8 * m as i32);
     let (nearest, is_on) = fine.position(value)?;
     let is_within = (x - f64::from(fine.restore(position))).abs() <= bound;
-    (m.abs() < 65_536.0 && (-4092..4092).contains(&position) && is_within && (!is_on || nearest == position))
-        .then_some((m as i32, position))
+    let is_on_grid = on_grid(position) == position;
+    (m.abs() < 65_536.0 && is_on_grid && is_within && (!is_on || nearest == position)).then_some((m as i32, position))
 }
 
 #[test]

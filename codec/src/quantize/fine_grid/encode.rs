@@ -24,7 +24,7 @@
 //! A mark is an integer whose highest bit is 1 where a result may be wrong; its other bits mean nothing. Excluded values, such as masked fills, come in
 //! regions. Without replacements, each of them would take the slow way through [`FineGrid::encode_one`].
 
-use super::{ESCAPE_BASE, ESCAPE_FROM, ESCAPE_REACH, FineGrid};
+use super::{ESCAPE_BASE, ESCAPE_FROM, FineGrid, aligned, is_escape, on_grid_of, to_grid};
 use crate::fast_paths::{Path, is_open};
 use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
@@ -36,7 +36,7 @@ use crate::simd::{COMMON_ROW, ROW_GROUP, vectorized};
 const MAX_MARKED_VALUES: u32 = 4;
 /// The fast path in f64 is certain of a result only if a small error cannot change it. The value's distance from its prediction, in steps, must differ by at
 /// least this from every tie (0.5, 1.5, and so on). The value must be on no position: its distance from its nearest whole number of steps, in spacings, must
-/// differ by at least this from every whole number. Rounding errors are far smaller, as the value has fewer than 32768 steps and the distance fewer than 65536.
+/// differ by at least this from every whole number. Rounding errors are far smaller, as the value has fewer than 2^22 steps and the distance fewer than 65536.
 const F64_MARGIN: f64 = 1e-6;
 /// The largest number of values that one call of [`FineGrid::encode`] takes: each has a bit in the `u64` that it returns.
 pub const MAX_VALUES_PER_CALL: usize = 64;
@@ -61,7 +61,8 @@ impl<V: Value> FineGrid<V> {
     }
 
     /// Encodes at most [`MAX_VALUES_PER_CALL`] values against predictions. Writes residuals and positions, and returns a bit for each value: 1 for an
-    /// exception. The first value's bit is the lowest. An exception has residual 0, and its prediction as position. All slices have one length.
+    /// exception. The first value's bit is the lowest. An exception has residual 0, and its prediction as position, moved to the grid. All slices have
+    /// one length.
     ///
     /// `had_excluded` goes from one call to the next. It is set if a search found excluded values, and cleared if it found none. If it is set,
     /// the next call searches first.
@@ -152,6 +153,7 @@ impl<V: Value> FineGrid<V> {
                 if excluded == u64::MAX >> (MAX_VALUES_PER_CALL - values.len()) {
                     residuals.fill(0);
                     positions.copy_from_slice(predictions);
+                    to_grid::<V>(positions);
                     return;
                 }
                 // A replacement is about half a spacing above its prediction, and on no position. So its residual is 0, and a fast
@@ -165,7 +167,7 @@ impl<V: Value> FineGrid<V> {
                 if !self.encode_fast(replaced, predictions, residuals, positions) {
                     self.encode_and_mark(replaced, predictions, residuals, positions, marks);
                     for at in ones(excluded) {
-                        (residuals[at], positions[at], marks[at]) = (0, predictions[at], 0);
+                        (residuals[at], positions[at], marks[at]) = (0, on_grid_of::<V>(predictions[at]), 0);
                     }
                 }
             },
@@ -191,7 +193,7 @@ impl<V: Value> FineGrid<V> {
         for at in (0..values.len()).filter(|&at| marks[at] >> 31 == 1) {
             (residuals[at], positions[at]) = self.encode_one(values[at], predictions[at]).unwrap_or_else(|| {
                 exceptions |= 1 << at;
-                (0, predictions[at])
+                (0, on_grid_of::<V>(predictions[at]))
             });
         }
         exceptions
@@ -270,6 +272,7 @@ impl<V: Value> FineGrid<V> {
             *sum_bits = sum.to_bits();
             let scaled = value.to_f64() * self.inverse_step;
             let rest = (scaled - (scaled + ROUNDING - ROUNDING)) * SPACINGS_PER_STEP;
+            // Types of 64 bits have the same spacing everywhere.
             mark |= above((distance - steps).abs(), 0.5 - F64_MARGIN)
                 | above(steps.abs(), f64::from(ESCAPE_FROM - 1))
                 | above(scaled.abs(), V::STEPS_LIMIT - 2.0)
@@ -295,17 +298,26 @@ impl<V: Value> FineGrid<V> {
         let below_escapes = f64::from(ESCAPE_FROM).to_bits() - 1;
         let mut wide_marks = [0; LEN];
         for at in 0..LEN {
-            let (x, prediction) = (values[at].to_f64(), predictions[at]);
-            // The position found is a whole number of steps from the prediction. So both have the same rest, and `offset` is the offset of both.
-            let (predicted_steps, offset) = self.steps_and_offset(prediction);
+            let x = values[at].to_f64();
+            // The position found is a whole number of steps from the aligned prediction. So both have the same rest, and `offset` is the offset of both.
+            let aligned = if V::SPACING_GROWS {
+                aligned::<V>(predictions[at], self.nearest_position(values[at]).0)
+            } else {
+                predictions[at]
+            };
+            let (predicted_steps, offset) = self.steps_and_offset(aligned);
             let sum = (x - (predicted_steps * self.step + offset)) * self.inverse_step + ROUNDING;
             let steps = sum - ROUNDING;
             residuals[at] = sum.to_bits() as i32;
-            positions[at] = prediction.wrapping_add(residuals[at].wrapping_mul(POSITIONS_PER_STEP));
+            let by = residuals[at].wrapping_mul(POSITIONS_PER_STEP);
+            positions[at] = on_grid_of::<V>(predictions[at].wrapping_add(by));
+            let is_another = sign_unless_zero(positions[at].wrapping_sub(aligned.wrapping_add(by)));
             let error = (x - self.restore_steps(predicted_steps + steps, offset).to_f64()).abs();
-            // Bit 63 is 1 where the error is above the bound, or where the steps reach `ESCAPE_FROM`. `fast_f32` explains such comparisons.
-            wide_marks[at] =
-                self.bound.to_bits().wrapping_sub(error.to_bits()) | below_escapes.wrapping_sub(steps.abs().to_bits());
+            // Bit 63 is 1 where the error is above the bound, where the steps reach `ESCAPE_FROM`, or where the grid changes beside the position.
+            // `fast_f32` explains such comparisons.
+            wide_marks[at] = self.bound.to_bits().wrapping_sub(error.to_bits())
+                | below_escapes.wrapping_sub(steps.abs().to_bits())
+                | is_another;
         }
         for at in 0..LEN {
             marks[at] = ((wide_marks[at] | self.mark_of_position(values[at], positions[at])) >> 32) as u32;
@@ -324,7 +336,9 @@ impl<V: Value> FineGrid<V> {
         let moved = steps * f64::from(POSITIONS_PER_STEP) + rest - position;
         below_position_limit.wrapping_sub(position.abs().to_bits())
             | below_limit.wrapping_sub(steps.abs().to_bits())
-            | (restored - x).abs().to_bits().wrapping_sub(1) & 0u64.wrapping_sub(moved.abs().to_bits())
+            | (restored - x).abs().to_bits().wrapping_sub(1)
+                & Self::off_grid(steps, rest).abs().to_bits().wrapping_sub(1)
+                & 0u64.wrapping_sub(moved.abs().to_bits())
     }
 
     /// Residual and position of a value by the rules of FORMAT.md §5.2; `None` for an exception.
@@ -333,16 +347,16 @@ impl<V: Value> FineGrid<V> {
             return None;
         }
         let (nearest, exact) = self.position(value)?;
-        let steps = (value.to_f64() - self.value(prediction)) * self.inverse_step + ROUNDING - ROUNDING;
+        let steps = (value.to_f64() - self.value(aligned::<V>(prediction, nearest))) * self.inverse_step + ROUNDING - ROUNDING;
         if steps.abs() < f64::from(ESCAPE_FROM) {
-            let position = prediction.wrapping_add((steps as i32).wrapping_mul(POSITIONS_PER_STEP));
+            let position = on_grid_of::<V>(prediction.wrapping_add((steps as i32).wrapping_mul(POSITIONS_PER_STEP)));
             if self.holds(value, position) && (!exact || position == nearest) {
                 return Some((steps as i32, position));
             }
         }
-        let distance = nearest.wrapping_sub(prediction);
-        let is_escape = (-ESCAPE_REACH..ESCAPE_REACH).contains(&distance);
-        (is_escape && self.holds(value, nearest)).then(|| (distance + ESCAPE_BASE, nearest))
+        let position = on_grid_of::<V>(nearest);
+        let escape = position.wrapping_sub(prediction).wrapping_add(ESCAPE_BASE);
+        (self.holds(value, position) && is_escape(escape)).then_some((escape, position))
     }
 
     /// Whether any value is an exception because it is a fill.
@@ -369,6 +383,12 @@ impl<V: Value> FineGrid<V> {
 #[inline(always)]
 fn above(number: f64, limit: f64) -> u64 {
     limit.to_bits().wrapping_sub(number.to_bits())
+}
+
+/// Bit 63 is 1 where a number is not 0.
+#[inline(always)]
+fn sign_unless_zero(number: i32) -> u64 {
+    u64::from((number | number.wrapping_neg()).cast_unsigned()) << 32
 }
 
 /// The number of values that are marked.

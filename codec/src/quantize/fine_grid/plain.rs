@@ -23,6 +23,11 @@ impl Plain {
         1.0 / self.step()
     }
 
+    /// Whether a position is on the grid.
+    fn is_on_grid<V: Value>(position: i32) -> bool {
+        position % distance_at(position, V::SIZE == 4) == 0
+    }
+
     /// Value of a position, before it is rounded to the type.
     pub(super) fn value(&self, position: i32) -> f64 {
         let steps = position.wrapping_add(4).div_euclid(8);
@@ -36,7 +41,10 @@ impl Plain {
         let s = scaled.round_ties_even();
         let r = ((scaled - s) * P).round_ties_even();
         let restored: V = V::round_from(s * self.step() + r * (self.step() * C));
-        (s.abs() < f64::from(self.steps_limit)).then(|| (s as i32, r as i32, restored.to_f64() == value.to_f64()))
+        (s.abs() < f64::from(self.steps_limit)).then(|| {
+            let is_on = restored.to_f64() == value.to_f64() && Self::is_on_grid::<V>(8 * s as i32 + r as i32);
+            (s as i32, r as i32, is_on)
+        })
     }
 
     /// Position `8 s + r`, and whether the value is on it.
@@ -57,14 +65,36 @@ impl Plain {
             return None;
         }
         let (nearest, is_on) = self.position(value)?;
-        let m = ((x - self.value(prediction)) * self.inverse_step()).round_ties_even();
+        let aligned = nearest_multiple(prediction, distance_at(nearest, V::SIZE == 4));
+        let m = ((x - self.value(aligned)) * self.inverse_step()).round_ties_even();
         if m.abs() < 65_536.0 {
-            let position = prediction.wrapping_add(8 * m as i32);
+            let position = on_grid(prediction.wrapping_add(8 * m as i32), V::SIZE == 4);
             if self.holds(value, position) && (!is_on || nearest == position) {
                 return Some((m as i32, position));
             }
         }
-        let distance = i64::from(nearest) - i64::from(prediction);
-        ((-32_768..=32_767).contains(&distance) && self.holds(value, nearest)).then(|| (distance as i32 + 98_304, nearest))
+        let position = on_grid(nearest, V::SIZE == 4);
+        let escape = position.wrapping_sub(prediction).wrapping_add(98_304);
+        (self.holds(value, position) && escape.unsigned_abs() >= 65_536).then_some((escape, position))
     }
+}
+
+/// The grid's position that is nearest to a position. `spacing_grows`: the grid is that of binary32.
+pub(crate) fn on_grid(position: i32, spacing_grows: bool) -> i32 {
+    nearest_multiple(position, distance_at(position, spacing_grows))
+}
+
+/// The distance of the grid's positions at a position: `g` of the format.
+fn distance_at(position: i32, spacing_grows: bool) -> i32 {
+    match position.unsigned_abs() {
+        _ if !spacing_grows => 1,
+        0..8192 => 1,
+        8192..16384 => 2,
+        16384..32768 => 4,
+        _ => 8,
+    }
+}
+
+fn nearest_multiple(position: i32, g: i32) -> i32 {
+    position.wrapping_add(g / 2).div_euclid(g).wrapping_mul(g)
 }

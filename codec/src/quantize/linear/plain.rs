@@ -46,8 +46,8 @@ impl Plain {
     /// The fine grid, if there is one (§5.2).
     fn fine_grid<V: Value>(&self) -> Option<FineGrid> {
         let (steps_limit, least_step) = match V::SIZE {
-            4 => (512, 1e-28),
-            8 => (32_768, 1e-290),
+            4 => (1 << 22, 1e-28),
+            8 => (1 << 22, 1e-290),
             _ => return None,
         };
         (self.half_step == self.bound && self.step() >= least_step).then_some(FineGrid { bound: self.bound, steps_limit })

@@ -67,7 +67,8 @@ fn config(scalar: Scalar, bound: ErrorBound) -> Config<'static> {
 fn bounds(scalar: Scalar) -> Vec<(ErrorBound, Coding)> {
     match scalar {
         Scalar::F32 | Scalar::F64 => vec![
-            (ErrorBound::Absolute(0.0078125), Coding::Quantized),
+            // Values of more than 4096 steps: none is on a position between two steps by chance.
+            (ErrorBound::Absolute(1.0 / 2048.0), Coding::Quantized),
             (ErrorBound::PointwiseRelative(1e-3), Coding::Logarithmic),
             (ErrorBound::Lossless, Coding::Quantized),
         ],

@@ -2,6 +2,7 @@ use super::super::plain::Plain;
 use super::super::position_of;
 use super::*;
 use crate::quantize::fills::{Fills, Span};
+use crate::quantize::positions::SPACING_GROWS_FROM;
 use crate::quantize::quantizer::Quantizer;
 use crate::random::Random;
 
@@ -22,7 +23,7 @@ fn check_row<V: Value>(plain: Plain, fills: Fills, values: &[V], predictions: &[
             if is_exception {
                 assert_eq!(
                     (residuals[index], positions[index]),
-                    (0, predictions[index]),
+                    (0, on_grid_of::<V>(predictions[index])),
                     "an exception has its prediction's position"
                 );
             }
@@ -48,13 +49,14 @@ fn check_rows<V: Value>(steps_limit: i32, bounds: &[f64]) {
     let mut random = Random(1);
     for &bound in bounds {
         let plain = Plain { bound, steps_limit };
-        let step = 2.0 * bound;
+        let (step, grid) = (2.0 * bound, on_grid_of::<V>);
         for len in
             (0..=64).chain([COMMON_ROW, MAX_VALUES_PER_CALL, COMMON_ROW, MAX_VALUES_PER_CALL]).chain([MAX_VALUES_PER_CALL; 20])
         {
-            for kind in 0..6 {
+            for kind in 0..9 {
                 let (mut values, mut predictions) = (Vec::new(), Vec::new());
-                let spread = [1.0, 30.0, 0.9, 1.1, 3.0, 20.0][kind] * if kind > 1 { f64::from(steps_limit) } else { 1.0 };
+                let spread = [1.0, 30.0, 1500.0, 5000.0, 60_000.0, 0.9, 1.1, 3.0, 20.0][kind]
+                    * if kind > 4 { f64::from(steps_limit) } else { 1.0 };
                 for index in 0..len {
                     let steps = random.unit() * spread;
                     let prediction = (steps * 8.0) as i32 + (random.unit() * [3.0, 100.0, 40_000.0, 600_000.0][index % 4]) as i32;
@@ -62,10 +64,10 @@ fn check_rows<V: Value>(steps_limit: i32, bounds: &[f64]) {
                     values.push(V::round_from(match (random.unit() * 20.0) as i32 {
                         0 if kind == 1 => f64::NAN,
                         1 if kind == 2 => f64::INFINITY,
-                        2 => plain.value(position),
+                        2 => plain.value(grid(position)),
                         3 => plain.value(position) + bound,
                         4 => plain.value(position) + step * 0.25,
-                        5 if kind != 3 => -999.0 * step,
+                        5 if kind != 6 => -999.0 * step,
                         6 => -0.0,
                         7 => 1e-310,
                         _ => steps * step,
@@ -85,19 +87,19 @@ fn check_rows<V: Value>(steps_limit: i32, bounds: &[f64]) {
 
 #[test]
 fn every_way_encodes_binary32_by_the_rules() {
-    check_rows::<f32>(512, &[1e-3, 0.5, 0.1, 123.456, 0.6e-28, 4e27, 0.043_21]);
+    check_rows::<f32>(1 << 22, &[1e-3, 0.5, 0.1, 123.456, 0.6e-28, 4e27, 0.043_21]);
 }
 
 #[test]
 fn every_way_encodes_binary64_by_the_rules() {
-    check_rows::<f64>(32_768, &[1e-3, 0.5, 0.1, 123.456, 1e-289, 1e303, 0.043_21]);
+    check_rows::<f64>(1 << 22, &[1e-3, 0.5, 0.1, 123.456, 1e-289, 1e303, 0.043_21]);
 }
 
 #[test]
 fn predictions_at_the_ends_of_32_bits_give_exceptions_or_wrap() {
     for prediction in [i32::MIN, i32::MIN + 3, i32::MAX - 3, i32::MAX, 1 << 30] {
-        check_row(Plain { bound: 0.5, steps_limit: 512 }, Fills::NONE, &[0.0f32, 3.0, -511.0], &[prediction; 3]);
-        check_row(Plain { bound: 0.5, steps_limit: 32_768 }, Fills::NONE, &[0.0f64, 3.0, -32_767.0], &[prediction; 3]);
+        check_row(Plain { bound: 0.5, steps_limit: 1 << 22 }, Fills::NONE, &[0.0f32, 3.0, -4_194_303.0], &[prediction; 3]);
+        check_row(Plain { bound: 0.5, steps_limit: 1 << 22 }, Fills::NONE, &[0.0f64, 3.0, -4_194_303.0], &[prediction; 3]);
     }
 }
 
@@ -105,7 +107,7 @@ fn predictions_at_the_ends_of_32_bits_give_exceptions_or_wrap() {
 fn values_whose_position_overflows_are_exceptions() {
     let values: [f64; MAX_VALUES_PER_CALL] = std::array::from_fn(|index| 1.7e308 + index as f64 * 1e305);
     for bound in [1e303, 1e304, 3e307] {
-        check_row(Plain { bound, steps_limit: 32_768 }, Fills::NONE, &values, &[0; MAX_VALUES_PER_CALL]);
+        check_row(Plain { bound, steps_limit: 1 << 22 }, Fills::NONE, &values, &[0; MAX_VALUES_PER_CALL]);
     }
 }
 
@@ -128,19 +130,22 @@ fn excluded_values_are_looked_for_after_a_row_that_had_some() {
 fn values_on_a_position_keep_it() {
     fn keep<V: Value>(bound: f64, limit: i32) {
         let fine = FineGrid::<V>::new(&Quantizer::new(bound));
-        for position in (-limit..limit).step_by(limit as usize / 1000).chain(-20..20) {
+        let edges = SPACING_GROWS_FROM.into_iter().flat_map(|from| from - 40..from + 40);
+        for position in (-limit..limit).step_by(limit as usize / 1000).chain(-20..20).chain(edges).map(on_grid_of::<V>) {
             let value = fine.restore(position);
-            for prediction in [0, position, position + 3, position - 8, position + 801] {
-                if let Some((residual, kept)) = fine.encode_one(value, prediction) {
-                    assert_eq!((kept, position_of(prediction, residual)), (position, position));
-                } else {
-                    assert!((position - prediction).abs() > ESCAPE_REACH / 2);
+            for prediction in [0, position, position + 3, position - 8, position + 801, position + 40_000, 3 - position] {
+                match fine.encode_one(value, prediction) {
+                    Some((residual, kept)) => {
+                        assert_eq!((kept, on_grid_of::<V>(position_of(prediction, residual))), (position, position))
+                    }
+                    None => assert!(!is_escape(position - prediction + ESCAPE_BASE), "{position} from {prediction}"),
                 }
             }
         }
     }
     for bound in [1e-3, 0.5, 0.1, 123.456, 7e-20, 1e27] {
-        keep::<f32>(bound, 4092);
-        keep::<f64>(bound, 262_140);
+        keep::<f32>(bound, (1 << 25) - 4);
+        keep::<f32>(bound, 1 << 15);
+        keep::<f64>(bound, (1 << 25) - 4);
     }
 }
