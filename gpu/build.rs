@@ -10,6 +10,7 @@ use std::{env, fs};
 use quire_codec::Coding;
 use quire_codec::stages::alphabet::{self, ALPHABET};
 use quire_codec::stages::decimal::divisor;
+use quire_codec::stages::predictor::LevelSteps;
 use quire_codec::stages::small_float::{BFloat16, Binary16};
 use quire_codec::stages::value::Value;
 use quire_codec::stages::{
@@ -166,6 +167,12 @@ macro_rules! of_codec {
     };
 }
 
+/// What a residual of 1 is worth on levels 0 to 3 by each [`LevelSteps`]: four bits each.
+fn positions_of_levels() -> u64 {
+    let of_levels = LevelSteps::ALL.into_iter().flat_map(|steps| (0..4).map(move |level| steps.positions(level)));
+    of_levels.enumerate().fold(0, |packed, (number, positions)| packed | (positions as u64) << (4 * number))
+}
+
 /// The codec's constants and those of `src/job`, for the kernels.
 fn constants() -> String {
     assert_eq!(dictionary::books().len(), job::BOOKS, "the dictionary has grown: change BOOKS in gpu/src/job/common.rs");
@@ -175,7 +182,7 @@ fn constants() -> String {
         alphabet: SEGMENT, DIRECT_MAX, DIRECT_ZERO, FIRST_CLASS;
         book_choice: BOOK_BITS_A_SYMBOL, BOOK_BITS_A_CODE, CUSTOM_GAIN_DIVISOR, ENTROPY_EXCESS_DIVISOR;
         book_lengths: MAX_MAGNITUDE;
-        choice: DIFFERENCE_TILES, INTERPOLATED_TILES, MAX_TILE_VALUES, MAX_COUNTED_MAGNITUDE, LARGE_MAGNITUDE, OUTLIER_BITS,
+        choice: DIFFERENCE_TILES, INTERPOLATED_TILES, MAX_TILE_VALUES, MAX_COUNTED_MAGNITUDE, LARGE_MAGNITUDE, OUTLIER_BITS, EDGE_BITS, MASKED_SIXTEENTHS,
             VALUES_PER_VALUE_OUT_OF_REACH;
         codebook: MAX_CODE_BITS, RUN_ENTRY, WIDE_ENTRY, START_SHIFT, FIRST_SHIFT;
         fixed_log2: LOG_FRACTION;
@@ -184,7 +191,7 @@ fn constants() -> String {
         lanes: LANES, FEW_LANES;
         plane: PLANE_HEADER_LEN, CUSTOM_BOOK, BIT_PLANES, MIN_BLOCK_LOG, MAX_BLOCK_LOG, BLOCK_LOG_BITS, WIDTH_BITS, BLOCK_BITS, BLOCK_TOKENS,
             FEW_LANES_BITS;
-        predictor: INTERPOLATION, LINEAR_INTERPOLATION;
+        predictor: INTERPOLATION, LINEAR_INTERPOLATION, LEVEL_STEPS;
         positions: POSITIONS_PER_STEP;
         fine_grid: ESCAPE_FROM, ESCAPE_BASE;
         tokens: TWICE_MIN_ZEROS_PER_STRETCH;
@@ -203,6 +210,7 @@ fn constants() -> String {
         ("SPACING_FOUR_FROM", positions::SPACING_GROWS_FROM[1] as u64),
         ("SPACING_EIGHT_FROM", positions::SPACING_GROWS_FROM[2] as u64),
         ("POSITIONS_PER_STEP_LOG", u64::from(positions::POSITIONS_PER_STEP.ilog2())),
+        ("LEVEL_STEPS_NUMBERS", LevelSteps::ALL.len() as u64),
         ("NARROW_LOG_TERMS", logarithm::NARROW_TERMS.0 as u64),
         ("NARROW_EXP_TERMS", logarithm::NARROW_TERMS.1 as u64),
         ("WIDE_LOG_TERMS", logarithm::LOG_TERMS.len() as u64),
@@ -211,6 +219,7 @@ fn constants() -> String {
     for (name, value) in same.into_iter().chain(renamed) {
         text += &constant_text(&Constant { name, documentation: &[], value });
     }
+    text += &format!("constexpr unsigned long long POSITIONS_OF_LEVELS = {};\n", positions_of_levels());
     let limits = [limits::<f32>("F32"), limits::<f64>("F64"), limits::<Binary16>("F16"), limits::<BFloat16>("BF16")];
     let reals = [
         ("FAR_FILL", linear::FAR_FILL),
@@ -225,7 +234,6 @@ fn constants() -> String {
         ("FAST_WHOLE_STEPS", f64::from(fast_f32::MIN_STEPS_OF_WHOLE_STEPS)),
         ("FAST_HALF_POSITIONS", f64::from(fast_f32::MIN_STEPS_OF_HALF_POSITIONS)),
         ("FAST_ALL_POSITIONS", f64::from(fast_f32::MAX_STEPS_OF_ALL_POSITIONS)),
-        ("FAST_MAX_DISTANCE", f64::from(fast_f32::MAX_DISTANCE)),
         ("FAST_TIE_MARGIN", f64::from(fast_f32::TIE_MARGIN)),
         ("FAST_TIE_MARGIN_PER_STEP", f64::from(fast_f32::TIE_MARGIN_PER_STEP)),
         ("SPACINGS_PER_STEP", positions::SPACINGS_PER_STEP),

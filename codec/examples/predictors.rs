@@ -6,7 +6,7 @@
 
 use std::io::{BufRead, Read, Write};
 
-use quire_codec::stages::predictor::InterpolationKind;
+use quire_codec::stages::predictor::{InterpolationKind, LevelSteps};
 use quire_codec::{ByteOrder, Scalar, Shape};
 use quire_codec::{Config, Layout, PredictorPolicy, Workspace};
 
@@ -36,6 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let sets = (0..1 << dims.len()).map(|set: u8| (set.to_string(), PredictorPolicy::Axes(set)));
         let kinds =
             (0..(1 << dims.len()) - 1).flat_map(|rough| [false, true].map(|is_linear| InterpolationKind::new(rough, is_linear)));
+        let kinds = kinds.flat_map(|kind| LevelSteps::ALL.map(|steps| kind.with_steps(steps)));
         let interpolations = kinds.map(|kind| (kind.to_byte().to_string(), PredictorPolicy::Interpolation(kind)));
         let forced = sets.chain(interpolations);
         for (name, predictor) in std::iter::once(("chosen".to_owned(), PredictorPolicy::Auto)).chain(forced) {

@@ -92,7 +92,7 @@ pub fn with_settled_bound<C: Compressor>(
     if let Some(config) = settled(chunk, layout, config)? {
         return Settling { chunk, layout, config: &config, compressor }.compress(config.bound);
     }
-    let config = &config.with_span(far::span_of(chunk, layout, config));
+    let config = &Config { for_less_noise: true, ..config.with_span(far::span_of(chunk, layout, config)) };
     let mut settling = Settling { chunk, layout, config, compressor };
     match config.bound {
         ErrorBound::Psnr(decibels) => settling.with_psnr(decibels),

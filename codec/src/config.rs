@@ -104,6 +104,8 @@ pub struct Config<'a> {
     pub adapt: AdaptPolicy,
     /// How values are predicted.
     pub predictor: PredictorPolicy,
+    /// Whether less noise is wanted rather than a shorter stream. So it is while the bound of a PSNR or of a ratio is settled.
+    pub for_less_noise: bool,
     /// Bits of the dataset's fill value, in the low bits for types of fewer than 64. Values with these bits are restored exactly under every bound:
     /// readers find missing values by comparison with the fill value.
     pub fill_value: Option<u64>,
@@ -159,6 +161,7 @@ impl Config<'_> {
             books: &[],
             adapt: AdaptPolicy::None,
             predictor: PredictorPolicy::Auto,
+            for_less_noise: false,
             fill_value: None,
             span: Span::ALL,
         })

@@ -9,7 +9,7 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::{Content, chunk_of, layout};
-use quire_codec::stages::predictor::InterpolationKind;
+use quire_codec::stages::predictor::{InterpolationKind, LevelSteps};
 use quire_codec::{
     ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Header, Layout, PredictorPolicy, Scalar, Workspace,
 };
@@ -46,7 +46,7 @@ const fn bounded(
     Case { name, content, scalar, byte_order: ByteOrder::Little, dims, bound, coding, codebook, predictor, decoded }
 }
 
-const CASES: [Case; 42] = [
+const CASES: [Case; 44] = [
     case("smooth_f32_3d", Content::Smooth, Scalar::F32, &[9, 20, 31], 1e-3, 0x675e_32c9),
     case("smooth_f64_4d", Content::Smooth, Scalar::F64, &[3, 4, 11, 13], 1e-9, 0xe5a9_68a7),
     Case {
@@ -81,6 +81,15 @@ const CASES: [Case; 42] = [
     Case {
         predictor: PredictorPolicy::Interpolation(InterpolationKind::new(0b01, true)),
         ..case("interpolated_linear_f32_2d", Content::Noise, Scalar::F32, &[41, 70], 0.3, 0x3ff4_c6e5)
+    },
+    Case {
+        predictor: PredictorPolicy::Interpolation(InterpolationKind::CUBIC.with_steps(LevelSteps::Finer)),
+        ..case("interpolated_finer_f32_3d", Content::Smooth, Scalar::F32, &[17, 20, 33], 0.01, 0x5899_e4f4)
+    },
+    Case {
+        predictor: PredictorPolicy::Interpolation(InterpolationKind::new(0b10, true).with_steps(LevelSteps::Halved)),
+        byte_order: ByteOrder::Big,
+        ..case("interpolated_halved_f64_2d_big_endian", Content::Smooth, Scalar::F64, &[41, 70], 0.01, 0x2080_fbe9)
     },
     Case {
         predictor: PredictorPolicy::Axes(0b101),

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use h5_samples::turbulence;
 use quire_codec::{ByteOrder, CodebookPolicy, CodingPolicy, Config, Layout, Scalar, Shape, Unverified, Workspace};
-use quire_gpu::{Batch, Device, Timings, batch_predictor, device, floors};
+use quire_gpu::{Batch, Device, Timings, batch_choice, device, floors};
 
 fn main() {
     let arguments: Vec<usize> = std::env::args().skip(1).map(|text| text.parse().expect("a number")).collect();
@@ -268,7 +268,7 @@ fn batch_row(device: &'static Device, field: &[f32], relative: f64, coding: Codi
 fn steps(device: &'static Device, field: &[f32], edge: usize, relative: f64, coding: CodingPolicy, repeats: usize) {
     let (chunk, layout, mut config) = case(field, edge, Scalar::F32, relative);
     config.coding = coding;
-    let predictor = batch_predictor(&chunk, &layout, &config).expect("memory");
+    let (_, predictor) = batch_choice(&chunk, &layout, &config).expect("memory");
     let mut batch = Batch::new(device, &layout, 1).expect("a batch");
     let (streams, there) = batch.compress(&chunk, &config, repeats).expect("compresses");
     let (_, back) = batch.decompress(&streams, repeats).expect("decompresses");

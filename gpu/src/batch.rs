@@ -7,7 +7,9 @@ use cudarc::driver::CudaEvent;
 use cudarc::driver::sys::CUevent_flags;
 use quire_codec::stages::Axes;
 use quire_codec::stages::choice::{TileChoice, TileCounts};
+use quire_codec::stages::grid::Grid;
 use quire_codec::stages::predictor::{LINEAR_INTERPOLATION, Predictor};
+use quire_codec::stages::quantizer::Quantizer;
 use quire_codec::{CodingPolicy, Config, Layout, Unverified, Workspace};
 
 use crate::copy::copy;
@@ -20,7 +22,7 @@ use crate::parameters::{dataset_books, decode_parameters, for_chunk, linear_para
 use crate::plan::{DecodeVariant, EncodeVariant};
 use crate::room::entry;
 use crate::session::Session;
-use crate::tiles::{ChunkBatch, Source, counts_of, predictor_of};
+use crate::tiles::{ChunkBatch, Source, chosen_by_kernels, counts_of};
 
 /// The variant of a batch: the kernel `inspect` looks at the chunks, and streams stay on the device.
 const STAYS: EncodeVariant = EncodeVariant {
@@ -48,8 +50,8 @@ pub struct Timings {
 pub struct MeasuredTiles {
     /// What the device counted.
     pub counts: TileCounts,
-    /// The predictor that the counts lead to.
-    pub predictor: Predictor,
+    /// The grid and the predictor that the counts lead to.
+    pub chosen: (Grid, Predictor),
     /// From the call to the counts, on the host's clock, in microseconds.
     pub calls: Vec<f64>,
     /// The kernel alone, on the device's clock, in microseconds.
@@ -59,8 +61,8 @@ pub struct MeasuredTiles {
 /// The choice of a chunk's predictor in a batch on a device.
 #[derive(Debug, Clone)]
 pub struct BatchChoice {
-    /// The predictor; `None` if the kernels named none of the layout's.
-    pub predictor: Option<Predictor>,
+    /// The grid and the predictor; `None` if the kernels named no predictor of the layout's.
+    pub chosen: Option<(Grid, Predictor)>,
     /// What the kernels counted: residuals of the kinds of interpolation in `kinds` alone, and differences of interpolated tiles along `set` alone.
     pub counts: TileCounts,
     /// Numbers of these kinds.
@@ -106,8 +108,8 @@ impl Batch {
         let (device, layout, count) = (self.device, self.layout, self.chunks);
         let loaded = device.loaded();
         let session = self.lease.session();
-        let predictor = batch_predictor(chunks, &layout, config)?;
-        let parameters = linear_parameters(&layout, config, predictor)?;
+        let (grid, predictor) = batch_choice(chunks, &layout, config)?;
+        let parameters = linear_parameters(&layout, config, &grid, predictor)?;
         let bit_planes = config.coding == CodingPolicy::Bitshuffle;
         let variant = EncodeVariant { interpolated: predictor.is_interpolation(), bit_planes, ..STAYS };
         let number = session.encoder(loaded, &layout, count, variant)?;
@@ -205,13 +207,13 @@ impl Batch {
             room.wait()?;
             let chosen = (0..count).map(|chunk| {
                 let sums: TileSums = entry(&room.on_host, 0, chunk);
-                let chosen = sums.rough_kinds.into_iter().chain(sums.last_kinds);
-                let chosen = chosen.filter(|&kind| sums.is_interpolation_open != 0 && kind != NO_KIND);
+                let measured = [sums.rough_kind, sums.last_kind].into_iter();
+                let measured = measured.filter(|&kind| sums.is_interpolation_open != 0 && kind != NO_KIND);
                 BatchChoice {
-                    predictor: predictor_of(entry(&room.results, 0, chunk), &layout),
+                    chosen: chosen_by_kernels(entry(&room.results, 0, chunk), choice, &layout),
                     counts: counts_of(&sums, choice),
                     set: (sums.is_interpolation_open != 0).then_some(sums.set as usize),
-                    kinds: [0, LINEAR_INTERPOLATION.into()].into_iter().chain(chosen.map(|kind| kind as usize)).collect(),
+                    kinds: [0, LINEAR_INTERPOLATION.into()].into_iter().chain(measured.map(|kind| kind as usize)).collect(),
                 }
             });
             Ok((chosen.collect(), times))
@@ -239,7 +241,7 @@ impl Batch {
             } else {
                 Vec::new()
             };
-            Ok(Some(MeasuredTiles { counts, predictor: choice.decide(&counts), calls, kernel }))
+            Ok(Some(MeasuredTiles { counts, chosen: choice.decide(&counts), calls, kernel }))
         };
         let done = measure();
         self.lease.check(done)
@@ -303,12 +305,12 @@ impl Batch {
     }
 }
 
-/// The predictor of a batch: that of its first chunk.
+/// The grid and the predictor of a batch: those of its first chunk.
 ///
 /// # Errors
 /// `OutOfMemory`.
-pub fn batch_predictor(chunks: &[u8], layout: &Layout, config: &Config) -> Result<Predictor> {
-    Ok(for_chunk(&mut Workspace::default(), &chunks[..layout.chunk_bytes() as usize], layout, config)?.1)
+pub fn batch_choice(chunks: &[u8], layout: &Layout, config: &Config) -> Result<(Grid, Predictor)> {
+    for_chunk(&mut Workspace::default(), &chunks[..layout.chunk_bytes() as usize], layout, config)
 }
 
 /// Times `whole` and, one after another, the steps of `steps`.
@@ -418,7 +420,11 @@ pub fn floors(device: &'static Device, len: usize, repeats: usize) -> Result<Flo
     let number = session.encoder(device.loaded(), &layout, 1, STAYS)?;
     let parameters = session.encode_plan(number).0.job.parameters.address();
     let config = Config::absolute(1.0).map_err(|error| Error::Unsupported(reason!("{error}")))?;
-    session.send(bytes_of(&linear_parameters(&layout, &config, Axes::FASTEST.into())?), &[0; 4], parameters)?;
+    session.send(
+        bytes_of(&linear_parameters(&layout, &config, &Grid::Linear(Quantizer::new(1.0)), Axes::FASTEST.into())?),
+        &[0; 4],
+        parameters,
+    )?;
     for _ in 0..repeats {
         let clock = Instant::now();
         session.encode_plan(number).1.launch()?;

@@ -47,7 +47,7 @@ mod tables;
 mod tiles;
 mod trial;
 
-pub use batch::{Batch, BatchChoice, Floors, MeasuredTiles, Timings, batch_predictor, floors};
+pub use batch::{Batch, BatchChoice, Floors, MeasuredTiles, Timings, batch_choice, floors};
 pub use call::{Compressed, Decompressing};
 pub use card::{Card, Contexts};
 pub use chunk::{Chunk, ChunkRoom};

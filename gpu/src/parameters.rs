@@ -9,23 +9,20 @@ use quire_codec::stages::header::{CHECKSUM_AT, HEADER_MAX_LEN};
 use quire_codec::stages::lattice::{self, highest_bit};
 use quire_codec::stages::plane::interpolation_kind;
 use quire_codec::stages::predictor::Predictor;
-use quire_codec::stages::quantizer::Quantizer;
 use quire_codec::stages::small_float::{BFloat16, Binary16};
 use quire_codec::{CodebookPolicy, Coding, Config, ErrorBound, Header, Layout, Scalar, Unverified, Workspace, max_stream_len};
 
 use crate::error::{Error, Reason, Result, reason};
 use crate::job::{
     DECIMAL, DatasetBooks, DecodeParameters, EXACT_FLOATS, EXACT_SIGNED, EXACT_UNSIGNED, EncodeParameters, Fills, HEADER_ROOM,
-    LINEAR, LOGARITHMIC, POLICY_AUTO, POLICY_CUSTOM, POLICY_DICTIONARY, SIGNED_STEPS, SYMBOLS, UNSIGNED_STEPS,
+    IS_MASKED, LINEAR, LOGARITHMIC, POLICY_AUTO, POLICY_CUSTOM, POLICY_DICTIONARY, SIGNED_STEPS, SYMBOLS, UNSIGNED_STEPS,
 };
 use crate::plan::DecodeVariant;
 
 /// Parameters of chunks with an absolute bound, whose lattice the kernels look for.
-pub(crate) fn linear_parameters(layout: &Layout, config: &Config, predictor: Predictor) -> Result<EncodeParameters> {
+pub(crate) fn linear_parameters(layout: &Layout, config: &Config, grid: &Grid, predictor: Predictor) -> Result<EncodeParameters> {
     match config.bound {
-        ErrorBound::Absolute(bound) if layout.scalar.is_float() => {
-            Ok(encode_parameters(layout, config, &Grid::Linear(Quantizer::new(bound)), predictor))
-        }
+        ErrorBound::Absolute(_) if layout.scalar.is_float() => Ok(encode_parameters(layout, config, grid, predictor)),
         bound => Err(Error::Unsupported(reason!(
             "{bound:?} of {:?}: only absolute bounds of floating-point numbers go in batches",
             layout.scalar
@@ -110,9 +107,11 @@ pub(crate) fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, p
     let of_grid = |half_step: f64, fixed: &[u64]| of_grid(layout, kind, half_step, fixed);
     let (of_grid, fills) = match (grid, config.bound) {
         // The kernels find the lattice themselves, and with it whether the fill value needs care.
-        (Grid::Linear(_), ErrorBound::Absolute(bound)) => {
+        (Grid::Linear(grid), ErrorBound::Absolute(bound)) => {
             let value = config.fill_value.map(u64::cast_signed);
-            (of_grid(bound, &[bound.to_bits()]), fills_of(&stages::fills::Fills::from_bits(value, config.span), layout))
+            let fills = fills_of(&stages::fills::Fills::from_bits(value, config.span), layout);
+            let fills = if grid.masks_zeros() { Fills { bits: 0, has_value: IS_MASKED, ..fills } } else { fills };
+            (of_grid(bound, &[bound.to_bits()]), fills)
         }
         (Grid::Linear(lattice), _) => {
             let half_step = lattice.half_step();

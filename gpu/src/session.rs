@@ -224,7 +224,7 @@ impl Session {
         let chosen = match chosen? {
             Choice::Constant => None,
             Choice::Made(grid, predictor) => Some((grid, predictor)),
-            Choice::OnTiles(choice) => Some((choice.grid(), choice.decide(&self.tiles.finish(&choice)?))),
+            Choice::OnTiles(choice) => Some(choice.decide(&self.tiles.finish(&choice)?)),
         };
         let parameters = match chosen {
             None => constant_parameters(layout),

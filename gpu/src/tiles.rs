@@ -15,6 +15,7 @@ use quire_codec::stages::Axes;
 use quire_codec::stages::choice::{
     DIFFERENCE_TILES, INTERPOLATED_TILES, InterpolatedCounts, MAX_TILE_VALUES, ResidualCounts, TileChoice, TileCounts, Tiles,
 };
+use quire_codec::stages::grid::Grid;
 use quire_codec::stages::predictor::{InterpolationKind, Predictor};
 use quire_codec::{ByteOrder, Layout, MAX_RANK, Scalar, Shape};
 
@@ -22,8 +23,8 @@ use crate::declare::{Address, ConstPointer, Pointer};
 use crate::error::{Context as _, Result};
 use crate::job;
 use crate::job::{
-    DIFFERENCE_KIND, FIRST_ROUND, GROUP_TILES, INTERPOLATED_KIND, INTERPOLATION_KINDS, LAST_ROUND, MOST_TILES, ROUGH_ROUND,
-    SMALL_TILE_VALUES, TILE_KINDS, TILE_THREADS, TileJob, TileKind, TilePasses, TileSums,
+    DIFFERENCE_KIND, FIRST_ROUND, GROUP_TILES, INTERPOLATED_KIND, INTERPOLATION_KINDS, LAST_ROUND, MASKS_ZEROS, MOST_TILES,
+    ROUGH_ROUND, SMALL_TILE_VALUES, TILE_KINDS, TILE_THREADS, TileJob, TileKind, TilePasses, TileSums,
 };
 use crate::launch::{ThreadGuard, launch};
 use crate::loaded::Loaded;
@@ -140,7 +141,7 @@ impl ChunkBatch {
         job.entries = Pointer::new(entries);
         job.codes = Pointer::new(entries + Self::entries_len(choice, self.count) as u64);
         job.host_predictors = Pointer::new(self.predictors);
-        job.rough_kinds = long_axes(layout).saturating_sub(1) as u32;
+        job.has_rough_kind = u32::from(long_axes(layout) > 1);
         job.tiles_per_block = tiles_per_block as u32;
         tables.prepare(loaded, layout, false, stream, &mut job)?;
         let (count, kernels) = (self.count as u32, &loaded.kernels);
@@ -152,7 +153,7 @@ impl ChunkBatch {
         let is_small = tiles.len <= SMALL_TILE_VALUES;
         let measure = if is_small { &kernels.measure_kinds } else { &kernels.measure_kinds_of_large_tiles };
         // Besides kinds of interpolation, the second round has the differences along the best set of axes.
-        let rounds = [(FIRST_ROUND, 2), (ROUGH_ROUND, job.rough_kinds + 1), (LAST_ROUND, job.rough_kinds)];
+        let rounds = [(FIRST_ROUND, 2), (ROUGH_ROUND, job.has_rough_kind + 1), (LAST_ROUND, job.has_rough_kind)];
         for (round, kinds) in rounds.into_iter().filter(|&(_, kinds)| kinds > 0) {
             launch(stream, measure, (kinds * GROUPS, count, 1), TILE_THREADS, &job, &[round])?;
             observe("interpolation")?;
@@ -163,11 +164,12 @@ impl ChunkBatch {
     }
 }
 
-/// The predictor of a plane's byte; `None` if it is none of the shape's.
-pub(crate) fn predictor_of(byte: u32, layout: &Layout) -> Option<Predictor> {
-    let byte = u8::try_from(byte).ok()?;
+/// The grid and the predictor of a chunk for which kernels have chosen: a plane's byte, and [`MASKS_ZEROS`]. `None` if the byte is none of the shape's.
+pub(crate) fn chosen_by_kernels(chosen: u32, choice: &TileChoice, layout: &Layout) -> Option<(Grid, Predictor)> {
+    let byte = u8::try_from(chosen & !MASKS_ZEROS).ok()?;
     let interpolation = InterpolationKind::from_byte(byte, &layout.shape).map(Predictor::Interpolation);
-    interpolation.or_else(|| Axes::from_byte(byte, &layout.shape).map(Predictor::from))
+    let predictor = interpolation.or_else(|| Axes::from_byte(byte, &layout.shape).map(Predictor::from))?;
+    Some((choice.grid(chosen & MASKS_ZEROS != 0), predictor))
 }
 
 /// Number of axes longer than 1.
@@ -321,11 +323,13 @@ fn job_of(
         spacing_grows: u32::from(layout.scalar.of_values() == Scalar::F32),
         candidates,
         most_out_of_reach: choice.most_out_of_reach() as u32,
+        edges_of_planes: choice.edges_of_planes() as u32,
+        finer_steps_below: choice.finer_steps_below(),
         kinds: [TileKind::default(); TILE_KINDS],
         tiles: [0; MOST_TILES],
         candidate_numbers,
         extents: layout.shape.extents().map(|extent| extent as u32),
-        rough_kinds: 0,
+        has_rough_kind: 0,
         tiles_per_block: 1,
         offsets: Pointer::NULL,
         counted: Pointer::NULL,
@@ -411,6 +415,12 @@ pub(crate) fn counts_of(sums: &TileSums, choice: &TileChoice) -> TileCounts {
         interpolated: is_candidate.then(|| InterpolatedCounts {
             residuals: interpolated.residuals.map(counts),
             outliers: interpolated.outliers,
+            zero_escapes: interpolated.zero_escapes,
+            zero_edges: if choice.quantizer().fills().value().is_some() {
+                u32::MAX
+            } else {
+                interpolated.zero_edges + choice.edges_of_planes() as u32
+            },
             differences: interpolated.differences.map(counts),
             between_steps: interpolated.between_steps,
         }),

@@ -12,7 +12,7 @@ from quire_decoder import (
     BFLOAT, BIT_PLANES, CONSTANT, DECIMAL, DENSE, EMPTY, EXACT, FINE, INTERPOLATION, LEAST_STEP, QUANTIZED, SPARSE, STEPS, STORED,
     UNSIGNED, Grid, classes, distances_at, interpolates, low_bits, most_listed, nearest_multiples, on_grid, prediction,
     read_exceptions, read_grid, read_header, read_integers, read_list, rounded, undo_differences, undo_interpolation,
-    values_of_decimals, values_of_logarithms, values_of_positions, values_of_steps, wrapped,
+    values_of_decimals, values_of_logarithms, values_of_positions, values_of_steps, worth_at, wrapped,
 )  # fmt: skip
 from stream_craft import bit_block, bit_plane, numbers_of, whole
 
@@ -91,6 +91,9 @@ class Rules:
             self.positions, self.is_on_position = self.try_positions()
             self.coded &= ~(self.is_on_position & (self.positions % 8 != 0))
         self.masked = (values.is_fill | self.is_far) & ~self.coded
+        zeros = values.bits == 0
+        if parts.interpolated and not (values.is_fill & self.masked).any() and parts.exceptions[zeros].all():
+            self.masked |= zeros  # section 11.3 says when
 
     def value(self, positions):
         """Section 5.2's value of a position as a number of the chunk's type, in binary64."""
@@ -130,8 +133,8 @@ class Rules:
         """Section 5.1: the plane of codes with those of exceptions, and the mask."""
         return codes_beside(self.codes, self.coded), ~self.coded
 
-    def residuals_and_exceptions(self, there, predicted):
-        """Section 5.2: the residuals of a class of values, and which are exceptions."""
+    def residuals_and_exceptions(self, there, predicted, worth):
+        """Section 5.2: the residuals of a class of values, each of a worth, and which are exceptions."""
         x, reach = self.x[there], self.reach
 
         def holds(positions):
@@ -139,10 +142,10 @@ class Rules:
             return within & (np.abs(x - self.value(positions)) <= self.bound)
 
         aligned = nearest_multiples(predicted, distances_at(self.positions[there], self.header.width))
-        steps = np.rint((x - self.unrounded(aligned)) * self.inverse)
+        steps = np.rint((x - self.unrounded(aligned)) * self.inverse * (8 / worth))
         few = np.abs(steps) < 65536
         steps = np.where(few, steps, 0).astype("i8")
-        stepped, near = on_grid(predicted + 8 * steps, self.header.width), self.positions[there]
+        stepped, near = on_grid(predicted + worth * steps, self.header.width), self.positions[there]
         out = ~(np.abs(self.scaled[there]) < reach) | ~(np.abs(self.nearest[there]) < reach) | self.masked[there]
         by_steps = ~out & few & holds(stepped) & ~(self.is_on_position[there] & (near != stepped))
         escaped_to = on_grid(near, self.header.width)
@@ -386,7 +389,9 @@ def check_quantized(tally, parts, values, request, element, name):
     for stride, axes, there in itertools.chain([(0, (), first)], classes(extents)):
         level = parts.positions[(slice(None, None, stride or None),) * len(extents)]
         predicted = prediction(level, axes, parts.predictor) if axes else np.zeros(level[first].shape, "i8")
-        residuals, exceptions = rules.residuals_and_exceptions(there, predicted)
+        number = stride.bit_length() - 1 if axes else (max(extents) - 1).bit_length()
+        worth = worth_at(predicted, parts.predictor, number, parts.header.width)
+        residuals, exceptions = rules.residuals_and_exceptions(there, predicted, worth)
         wrong = (residuals != parts.residuals[at : at + residuals.size].reshape(residuals.shape)) | (exceptions != parts.exceptions[there])
         if wrong.any():
             value = rules.x[there][wrong][0]

@@ -207,8 +207,7 @@ def planes():
         ("rank", 0b10, (48,), "a predictor with an axis that a chunk of rank 1 has not"),
         ("rank_3", 0b1000, (3, 4, 4), "a predictor with an axis that a chunk of rank 3 has not"),
         ("below_128", 0x40, (2, 3, 4, 2), "predictor 0x40"),
-        ("bit_5", INTERPOLATION | 0x20, (48,), "interpolation with bit 5"),
-        ("bit_6", INTERPOLATION | 0x40, (48,), "interpolation with bit 6"),
+        ("bits_5_and_6", INTERPOLATION | 0x60, (48,), "interpolation with bits 5 and 6"),
         ("rough_axis", INTERPOLATION | 0b10, (48,), "interpolation with a rough axis that a chunk of rank 1 has not"),
     ):
         yield f"predictor_{name}", about, quantized(exact_bits([1] * 48, byte), extents=extents)

@@ -27,6 +27,7 @@ INTEGERS = tuple((kind, width) for width in (1, 2, 4, 8) for kind in (SIGNED, UN
 VALUE_TYPES = ((FLOAT, 4), (FLOAT, 8), (FLOAT, 2), (BFLOAT, 2), *INTEGERS, (PAIR, 4), (PAIR, 8))
 INTERPOLATION = 128  # the bit of predictors that are no sets of axes; cubic, without rough axes
 LINEAR = 16  # the bit of linear interpolation
+FINER, HALVED = 32, 64  # the bits of finer and of halved steps on coarse levels
 LEAST_STEP = {(FLOAT, 4): 1e-28, (FLOAT, 8): 1e-290}  # of an interpolated plane, by the value type; others have none
 FINE = float.fromhex("0x1.ff7f9fb7c9d76p-4")  # distance of neighbouring positions of the fine grid, in steps: (1020 / 1021) / 8
 CUSTOM_BOOK = 255
@@ -485,23 +486,26 @@ WEIGHTS = {
     (False, False, False): (0, 16, 0, 0),
 }
 LINEAR_WEIGHTS = {True: (0, 8, 8, 0), False: (0, 16, 0, 0)}
+# §6.2: positions that a residual of 1 is worth on levels 0, 1, 2, and 3 and coarser.
+WORTH = {0: (8, 8, 8, 8), FINER: (8, 6, 4, 3), HALVED: (8, 4, 2, 1)}
 
 
 def interpolates(predictor: int, extents: Sequence[int]) -> bool:
     """§6.2: whether a plane's predictor is interpolation: the bits of the rank and that of linear interpolation are free."""
-    return predictor & ~LINEAR & -1 << len(extents) == INTERPOLATION
+    return predictor & ~LINEAR & -1 << len(extents) in (INTERPOLATION, INTERPOLATION | FINER, INTERPOLATION | HALVED)
 
 
 def undo_interpolation(residuals: np.ndarray, extents: Sequence[int], predictor: int, width: int) -> np.ndarray:
     """§6.2: the positions of a chunk, in C order, from the line of their residuals. `width`: the values' bytes."""
     positions = np.zeros(extents, np.int32)
-    positions.reshape(-1)[:1] = restored(np.zeros(1, np.int64), residuals[:1], width)
+    last_level = (max(extents) - 1).bit_length()
+    positions.reshape(-1)[:1] = restored(np.zeros(1, np.int64), residuals[:1], predictor, last_level, width)
     at = 1
     for stride, axes, there in classes(extents):
         shape = positions[there].shape
         level = positions[(slice(None, None, stride),) * len(extents)]
         some = residuals[at : at + math.prod(shape)].reshape(shape)
-        positions[there] = restored(prediction(level, axes, predictor), some, width)
+        positions[there] = restored(prediction(level, axes, predictor), some, predictor, stride.bit_length() - 1, width)
         at += some.size
     assert at == len(residuals)
     return positions.reshape(-1)
@@ -538,10 +542,16 @@ def nearest_multiples(positions: np.ndarray, of: np.ndarray) -> np.ndarray:
     return (positions.astype(np.int64) + of // 2) // of * of
 
 
-def restored(predictions: np.ndarray, residuals: np.ndarray, width: int) -> np.ndarray:
+def restored(predictions: np.ndarray, residuals: np.ndarray, predictor: int, level: int, width: int) -> np.ndarray:
     """§6.2: positions from predictions and residuals."""
     wide = residuals.astype(np.int64)
-    return on_grid((predictions + np.where(np.abs(wide) < 65536, 8 * wide, wide - 98304)).astype(np.int32), width).astype(np.int32)
+    distances = np.where(np.abs(wide) < 65536, worth_at(predictions, predictor, level, width) * wide, wide - 98304)
+    return on_grid((predictions + distances).astype(np.int32), width).astype(np.int32)
+
+
+def worth_at(predictions: np.ndarray, predictor: int, level: int, width: int) -> np.ndarray:
+    """§6.2: S, the positions that a residual of 1 is worth."""
+    return np.where(distances_at(predictions, width) > 1, 8, WORTH[predictor & (FINER | HALVED)][min(level, 3)])
 
 
 def prediction(level: np.ndarray, odd: Tuple[int, ...], predictor: int) -> np.ndarray:

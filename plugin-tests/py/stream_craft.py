@@ -7,7 +7,7 @@ from typing import List, NamedTuple, Optional
 import numpy as np
 
 from quire_decoder import (
-    BFLOAT, BIT_PLANES, BOOKS, CONSTANT, DECIMAL, DENSE, EMPTY, EXACT, FLOAT, INTERPOLATION, LEAST_STEP, LINEAR, LOGARITHMIC, PAIR, QUANTIZED,
+    BFLOAT, BIT_PLANES, BOOKS, CONSTANT, DECIMAL, DENSE, EMPTY, EXACT, FINER, FLOAT, INTERPOLATION, LEAST_STEP, LINEAR, LOGARITHMIC, PAIR, QUANTIZED,
     SPARSE, STEPS, STORED, SYMBOLS, TOKENS, VALUE_TYPES, Reader, book_of, most_listed, read_dictionary, read_plane,
 )  # fmt: skip
 
@@ -243,7 +243,7 @@ def coding_of(element, half_step, offset=None):
 
 def any_kind(rng, extents):
     """Section 6.2: the predictor of a kind of interpolation."""
-    return INTERPOLATION | LINEAR * int(rng.integers(2)) | int(rng.integers(1 << len(extents)))
+    return INTERPOLATION | FINER * int(rng.integers(3)) | LINEAR * int(rng.integers(2)) | int(rng.integers(1 << len(extents)))
 
 
 class Craft:

@@ -9,8 +9,8 @@ import math
 import numpy as np
 
 from quire_decoder import (
-    CONSTANT, DENSE, EMPTY, EXACT, FLOAT, INTERPOLATION, LINEAR, LOGARITHMIC, SPARSE, STORED, SYMBOLS, TOKENS, Header, classes,
-    exponential, on_grid, prediction, read_dictionary,
+    CONSTANT, DENSE, EMPTY, EXACT, FINER, FLOAT, HALVED, INTERPOLATION, LINEAR, LOGARITHMIC, SPARSE, STORED, SYMBOLS, TOKENS, Header, classes,
+    exponential, on_grid, prediction, read_dictionary, worth_at,
 )  # fmt: skip
 from stream_craft import EVERY_TYPE, BitBlock, Craft, Element, bit_block, bit_plane, exact_bits, grid, listed, numbers_of, signed, whole
 from stream_planes import behind_zeros, book, differences, length_of, planes_of_bits, some_bytes, some_integers, token_blocks, tokens
@@ -267,6 +267,11 @@ def interpolated():
         ("linear_4d_all_rough", "<f4", (3, 2, 4, 5), LINEAR | 0b1111, "linear, all axes are rough"),
         ("extents_of_1", ">f8", (1, 5, 1, 6), 0b1010, "cubic, axes of a single value are rough"),
         ("one_long_axis", "<f4", (1, 1, 1, 48), 0b0111, "cubic, all axes but the slowest are rough"),
+        ("finer_1d", "<f4", (97,), FINER, "finer steps on coarse levels, a line"),
+        ("finer_3d", ">f8", (9, 17, 5), FINER | LINEAR | 0b001, "linear, finer steps on coarse levels, the fastest axis is rough"),
+        ("halved_2d", "<f4", (19, 21), HALVED, "halved steps on coarse levels"),
+        ("halved_4d", "<f8", (3, 9, 2, 10), HALVED | LINEAR, "linear, halved steps on coarse levels"),
+        ("halved_value", "<f4", (1,), HALVED, "one value, on level 0 although no level is coarser"),
         ("one_value", "<f4", (1,), 0, "one value, whose prediction is 0"),
         ("one_value_4d", ">f8", (1, 1, 1, 1), LINEAR | 0b1111, "one value in four extents"),
     ):
@@ -299,8 +304,8 @@ def interpolated():
         plane = tokens(residuals_of(positions, extents, predictor, int(kind[2])), predictor)
         about = f"sums of {axes} axes about {'-' * (sign < 0)}2^31, which wrap, many of them by 8n alone"
         yield f"interpolated_{name}", f"interpolated: {about}", CRAFT.around(plane, extents, Element(kind), 0.5, 0)
-    for kind, bits, predictor in itertools.product(("<f4", "<f8"), (13, 14, 15), (INTERPOLATION, INTERPOLATION | LINEAR)):
-        name, extents, sign = f"grid_{kind[1:]}_{bits}_{predictor & LINEAR}", (7, 9), (-1) ** bits
+    for kind, bits, kind_of in itertools.product(("<f4", "<f8"), (13, 14, 15), (0, LINEAR, FINER, HALVED | LINEAR)):
+        name, extents, sign, predictor = f"grid_{kind[1:]}_{bits}_{kind_of}", (7, 9), (-1) ** bits, INTERPOLATION | kind_of
         positions = [sign * (1 << bits) + by for by in some_integers(name, math.prod(extents), -20, 20)]
         plane = tokens(residuals_of(positions, extents, predictor, int(kind[2])), predictor)
         yield f"interpolated_{name}", f"interpolated: positions about {sign * (1 << bits)}", CRAFT.around(plane, extents, Element(kind), 0.5, 0)
@@ -310,14 +315,16 @@ def residuals_of(positions, extents, predictor, width):
     """Section 6.2: the line of residuals that gives the grid's positions that are nearest to these: steps, or escapes where steps do not. `width`: the
     values' bytes."""
     array = on_grid(np.array(positions), width).astype(np.int32).reshape(extents)
-    wanted, predicted = [int(array.flat[0])], [0]
+    wanted, predicted, levels = [int(array.flat[0])], [0], [(max(extents) - 1).bit_length()]
     for stride, axes, there in classes(extents):
         level = array[(slice(None, None, stride),) * len(extents)]
         wanted += array[there].reshape(-1).tolist()
         predicted += prediction(level, axes, predictor).astype(np.int32).reshape(-1).tolist()
+        levels += [stride.bit_length() - 1] * array[there].size
     wanted, predicted = np.array(wanted, np.int64), np.array(predicted, np.int64)
-    steps = (np.array(signed((wanted - predicted).tolist(), 32)) + 3) // 8
-    led_to = on_grid((predicted + 8 * steps).astype(np.int32), width).astype(np.int32)
+    worth = np.array([int(worth_at(predicted[at : at + 1], predictor, level, width)[0]) for at, level in enumerate(levels)])
+    steps = (np.array(signed((wanted - predicted).tolist(), 32)) + (worth - 1) // 2) // worth
+    led_to = on_grid((predicted + worth * steps).astype(np.int32), width).astype(np.int32)
     lead = (led_to == wanted) & (abs(steps) < 65536)
     return signed(np.where(lead, steps, wanted - predicted + 98304).tolist(), 32)
 

@@ -33,6 +33,8 @@ WRITTEN = {
     "interpolated_outliers_f32_4d": "cubic interpolation, some values far from the others",
     "interpolated_rough_f64_4d": "cubic interpolation, the two middle axes are rough",
     "interpolated_linear_f32_2d": "linear interpolation, the fastest axis is rough",
+    "interpolated_finer_f32_3d": "cubic interpolation, finer steps on coarse levels",
+    "interpolated_halved_f64_2d_big_endian": "linear interpolation, halved steps on coarse levels, the slower axis is rough",
     "two_axes_f32_3d": "differences along two axes of three",
     "bit_planes_f32_3d": "bit planes",
     "bit_planes_gaps_f64_2d_big_endian": "bit planes, gaps of NaN",

@@ -679,6 +679,7 @@ static void sum_up(Plane *plane, unsigned set)
 typedef struct {
     unsigned rough;             /* set of axes */
     int linear;
+    unsigned worth;             /* bits 5 and 6 of the predictor */
     int spacing_grows;          /* the grid is that of binary32 (§5.2) */
     const size_t *extents;      /* those of the chunk, by axis */
     size_t strides[4];
@@ -742,10 +743,19 @@ static uint32_t predict(const Interpolation *ip, size_t index, const size_t at[4
     return (uint32_t)divide_down(as_signed(sum[has_c] + 8 * count[has_c], 32), 16 * (int64_t)count[has_c]);
 }
 
+/* S: the positions that a residual of 1 is worth. */
+static uint32_t worth_at(const Interpolation *ip, uint32_t prediction)
+{
+    static const uint32_t of_levels[3][4] = {{8, 8, 8, 8}, {8, 6, 4, 3}, {8, 4, 2, 1}};
+    const uint32_t magnitude = prediction >> 31 == 0 ? prediction : 0 - prediction;
+
+    return ip->spacing_grows && magnitude >= 1 << 13 ? 8 : of_levels[ip->worth][ip->level < 3 ? ip->level : 3];
+}
+
 static uint32_t position_of_residual(const Interpolation *ip, uint32_t prediction, uint32_t residual)
 {
     int64_t e = as_signed(residual, 32);
-    return on_grid(ip, e > -65536 && e < 65536 ? prediction + 8 * residual : prediction + residual - 98304);
+    return on_grid(ip, e > -65536 && e < 65536 ? prediction + worth_at(ip, prediction) * residual : prediction + residual - 98304);
 }
 
 /* Restores the values of a parity class, in C order: coordinates are odd along the axes of the set, otherwise even. */
@@ -794,7 +804,7 @@ static unsigned last_level(const size_t extents[4])
 }
 
 /* Replaces a plane's residuals by the positions in C order. */
-static const char *interpolate(Plane *plane, unsigned rough, int linear, int spacing_grows)
+static const char *interpolate(Plane *plane, unsigned predictor, int spacing_grows)
 {
     Interpolation ip = {0};
     size_t stride = 1;
@@ -802,15 +812,17 @@ static const char *interpolate(Plane *plane, unsigned rough, int linear, int spa
     ip.positions = calloc(plane->count, sizeof *ip.positions);
     if (ip.positions == NULL)
         return no_memory;
-    ip.rough = rough;
-    ip.linear = linear;
+    ip.rough = predictor & 15;
+    ip.linear = predictor >> 4 & 1;
+    ip.worth = predictor >> 5 & 3;
     ip.spacing_grows = spacing_grows;
     ip.residuals = plane->integers;
     ip.extents = plane->extents;
     for (unsigned axis = 0; axis < 4; stride *= plane->extents[axis++])
         ip.strides[axis] = stride;
+    ip.level = last_level(ip.extents);
     ip.positions[0] = position_of_residual(&ip, 0, *ip.residuals++);
-    for (ip.level = last_level(ip.extents); ip.level-- > 0;)
+    while (ip.level-- > 0)
         restore_level(&ip);
     free(plane->integers);
     plane->integers = ip.positions;
@@ -834,7 +846,7 @@ static const char *check_predictor(unsigned predictor, unsigned rank, int may_be
     unsigned axes = predictor < 128 ? predictor : predictor & 15;
     if (axes >> rank != 0)
         return "the predictor has an axis that the plane has not";
-    if ((predictor & 0x60) != 0)
+    if (predictor >= 224)
         return "the predictor is reserved";
     if (predictor >= 128 && !may_be_interpolated)
         return "the plane may not be interpolated";
@@ -921,7 +933,7 @@ static const char *read_plane(Cursor *cursor, Plane *plane, unsigned fine_grid)
         plane->width = 32;  /* residuals of all types */
     TRY(read_blocks(cursor, &header, plane));
     if (plane->interpolated)
-        return interpolate(plane, header.predictor & 15, header.predictor >> 4 & 1, fine_grid == 4);
+        return interpolate(plane, header.predictor, fine_grid == 4);
     sum_up(plane, header.predictor);
     return NULL;
 }

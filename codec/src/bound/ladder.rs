@@ -50,8 +50,20 @@ const UNSEEN_ERRORS: f64 = 1.0 / 1024.0;
 const LEAST_GROWTH: f64 = 4.0;
 /// Sum of the errors of all earlier steps, in half steps of the last one: at most 1 + 1/4 + 1/16 + … with [`LEAST_GROWTH`].
 const EARLIER_ERRORS: f64 = 4.0 / 3.0;
+/// Most that the first bound for a noise may grow by until the noise is the allowed one.
+pub(super) const MOST_WIDENING: f64 = 4.0;
 /// Exponent of the largest step of integers, a power of three: half of it is exact in binary64.
 const MAX_EXPONENT_OF_THREE: u32 = 33;
+
+/// Whether values of a chunk were rounded before.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Rounded {
+    Never,
+    /// To the step that is settled, which is wider than the wanted one.
+    ToWider,
+    /// To another step.
+    ToOther,
+}
 
 /// A chunk for which steps are chosen from the ladder.
 #[derive(Debug, Clone, Copy)]
@@ -70,15 +82,31 @@ impl<'a> Ladder<'a> {
     /// Settles an absolute bound for floating-point values.
     pub(super) fn settle(&self, bound: f64) -> Result<ErrorBound> {
         let wanted = 2.0 * bound.clamp(0.0, super::LARGEST_BOUND);
-        let step = match self.earlier_step(wanted / 2048.0, wanted)? {
-            Some(earlier) if wanted < earlier => return Ok(ErrorBound::Lossless),
+        Ok(self.settle_beside(wanted, self.earlier_step(wanted / 2048.0, wanted)?))
+    }
+
+    /// Settles an absolute bound for noise, which is measured afterwards: so an earlier step may be wider than the bound's.
+    pub(super) fn settle_for_noise(&self, bound: f64) -> Result<(ErrorBound, Rounded)> {
+        let wanted = 2.0 * bound.clamp(0.0, super::LARGEST_BOUND);
+        let earlier = self.earlier_step(wanted / 2048.0, wanted)?;
+        Ok(match earlier {
+            Some(wider) if wanted < wider && wider <= MOST_WIDENING * wanted => (bound_of(wider), Rounded::ToWider),
+            Some(_) => (self.settle_beside(wanted, earlier), Rounded::ToOther),
+            None => (self.settle_beside(wanted, earlier), Rounded::Never),
+        })
+    }
+
+    /// Settles an absolute bound for a wanted step and an earlier one.
+    fn settle_beside(&self, wanted: f64, earlier: Option<f64>) -> ErrorBound {
+        let step = match earlier {
+            Some(earlier) if wanted < earlier => return ErrorBound::Lossless,
             Some(earlier) => {
                 let coarser = rung(wanted - EARLIER_ERRORS * earlier);
                 if coarser >= LEAST_GROWTH * earlier { coarser } else { earlier }
             }
             None => self.fresh(wanted * (1.0 - UNSEEN_ERRORS)),
         };
-        Ok(bound_of(step))
+        bound_of(step)
     }
 
     /// Settles a bound for floating-point values of a ratio with a ceiling: however often parts of the chunk are written, the sum of all errors is within

@@ -1,5 +1,6 @@
 //! Settles the bound that reaches a PSNR (FORMAT.md §11.2). Noise is the root mean square of the errors of the values that count.
 
+use super::ladder::{MOST_WIDENING, Rounded};
 use super::values::{Groups, Range, count_of, noise_of_decoded, noise_of_steps};
 use super::{Compressor, Ladder, Settling};
 use crate::bound::padding::without_padding;
@@ -17,7 +18,11 @@ const MAX_SAMPLE_VALUES: usize = 1 << 16;
 const ACCEPTED_MEAN_SQUARE: f64 = 1.011_579_454_259_899; // 10^0.005
 /// Largest error over root mean square of errors that are spread evenly: the square root of 3.
 const BOUND_TO_NOISE: f64 = 1.732_050_807_568_877_2;
-/// Number of attempts, each with a smaller bound, before the exact bits are taken.
+/// Largest accepted mean square of new values in a chunk that was rounded with a wider bound before: 0.5 dB more.
+const ACCEPTED_OF_NEW_VALUES: f64 = 1.122_018_454_301_963_3; // 10^0.05
+/// A mean square of errors below this share of the allowed one lets a wider bound be tried: 1 dB less.
+const ENOUGH_MEAN_SQUARE: f64 = 0.794_328_234_724_281_5; // 10^-0.1
+/// Number of attempts, each with another bound, before the exact bits are taken.
 const MAX_ATTEMPTS: usize = 6;
 
 impl<C: Compressor> Settling<'_, C> {
@@ -56,23 +61,46 @@ impl<C: Compressor> Settling<'_, C> {
         self.reach(&mut goal, even.min(modelled), config.predictor)
     }
 
-    /// Compresses with `bound`, and with smaller ones until the noise is allowed.
+    /// Compresses with `bound`, and with other ones: with smaller ones until the noise is allowed, or with wider ones as long as it is. Errors of interpolation
+    /// are often smaller than evenly spread ones, so that a wider bound has the allowed noise.
     fn reach(&mut self, goal: &mut Goal<'_>, mut bound: f64, predictor: PredictorPolicy) -> Result<C::Output, C::Error> {
+        let (widest, mut reached) = (bound * MOST_WIDENING, None);
+        let (mut settled, mut rounded) = goal.ladder.settle_for_noise(bound)?;
         for _ in 0..MAX_ATTEMPTS {
-            let settled = goal.ladder.settle(bound)?;
             let mut output = self.compress_as(predictor, settled)?;
             let ErrorBound::Absolute(taken) = settled else { return Ok(output) };
             resize(&mut goal.decoded, self.chunk.len())?;
             self.compressor.decompress(&mut output, &mut goal.decoded)?;
-            let mean_square = noise_of_decoded(self.chunk, &goal.decoded, self.layout, self.config, goal.count, goal.noise);
-            if mean_square <= ACCEPTED_MEAN_SQUARE {
+            let (squares, changed) = noise_of_decoded(self.chunk, &goal.decoded, self.layout, self.config, goal.noise);
+            if rounded == Rounded::ToWider {
+                // Values that an earlier write rounded have no error now. They had one then, as new values have.
+                if squares <= ACCEPTED_OF_NEW_VALUES * changed as f64 {
+                    return Ok(output);
+                }
+                break;
+            }
+            let mean_square = squares / goal.count.max(1) as f64;
+            // The mean square is about proportional to the bound's square. The next bound is the one that follows from this, less 2 %.
+            let to_allowed = mean_square.sqrt().recip() * 0.98;
+            if mean_square > ACCEPTED_MEAN_SQUARE {
+                if reached.is_some() {
+                    break;
+                }
+                bound = taken.min(bound) * to_allowed.clamp(0.25, 0.96);
+                (settled, rounded) = goal.ladder.settle_for_noise(bound)?;
+                continue;
+            }
+            if rounded != Rounded::Never || mean_square == 0.0 || mean_square > ENOUGH_MEAN_SQUARE {
                 return Ok(output);
             }
-            drop(output);
-            // The mean square is about proportional to the bound's square. The next bound is the one that follows from this, less 2 %.
-            bound = taken.min(bound) * mean_square.sqrt().recip().clamp(0.25, 0.98) * 0.98;
+            let wider = goal.ladder.settle_for_noise((taken * to_allowed.min(2.0)).min(widest))?;
+            match wider {
+                (ErrorBound::Absolute(bound), Rounded::Never) if bound > taken => reached = Some(settled),
+                _ => return Ok(output),
+            }
+            (settled, rounded) = wider;
         }
-        self.compress_as(predictor, ErrorBound::Lossless)
+        self.compress_as(predictor, reached.unwrap_or(ErrorBound::Lossless))
     }
 }
 

@@ -225,35 +225,38 @@ pub(super) fn noise_of_steps(steps: u64, chunk: &[u8], layout: &Layout, config: 
     )
 }
 
-/// Mean square of the errors of decoded values, over the `count` values of a chunk that count. Errors are measured in `unit`, so that no square overflows.
-pub(super) fn noise_of_decoded(chunk: &[u8], decoded: &[u8], layout: &Layout, config: &Config, count: u64, unit: f64) -> f64 {
+/// Sum of the squared errors of decoded values, and the number of values with an error. Errors are measured in `unit`, so that no square overflows.
+pub(super) fn noise_of_decoded(chunk: &[u8], decoded: &[u8], layout: &Layout, config: &Config, unit: f64) -> (f64, u64) {
     with_float!(
         layout.scalar,
         V => {
             let originals = Groups::<V>::new(chunk, layout.byte_order, config);
-            let sums = widely_vectorized(
+            let (sums, changed) = widely_vectorized(
                 #[inline(always)]
                 || {
                     // Eight sums, so that no addition waits for the one before it.
-                    let mut sums = [0.0; 8];
+                    let (mut sums, mut changed) = ([0.0; 8], [0u64; 8]);
                     originals.for_each_beside(
                         decoded,
                         #[inline(always)]
                         |values, decoded| {
                             for (values, decoded) in values.as_chunks::<8>().0.iter().zip(decoded.as_chunks::<8>().0) {
-                                for ((sum, value), decoded) in sums.iter_mut().zip(values).zip(decoded) {
+                                let sums = sums.iter_mut().zip(&mut changed);
+                                for (((sum, changed), value), decoded) in sums.zip(values).zip(decoded) {
                                     let error = (value - decoded) / unit;
-                                    *sum += if error.is_nan() { 0.0 } else { error * error };
+                                    let square = if error.is_nan() { 0.0 } else { error * error };
+                                    *sum += square;
+                                    *changed += u64::from(square > 0.0);
                                 }
                             }
                         },
                     );
-                    sums
+                    (sums, changed)
                 },
             );
-            sums.iter().sum::<f64>() / count.max(1) as f64
+            (sums.iter().sum(), changed.iter().sum())
         },
-        else 0.0
+        else (0.0, 0)
     )
 }
 
@@ -334,9 +337,10 @@ mod tests {
                 // A decoder that adds 3 to all values has errors of 3, in a unit of 2.
                 let mut decoded = chunk.clone();
                 f32::write_all(&values, |value| value + 3.0, order, &mut decoded);
-                let noise = noise_of_decoded(&chunk, &decoded, &layout, &config, counted.len() as u64, 2.0);
-                let expected = if counted.is_empty() { 0.0 } else { 2.25 };
-                assert!((noise - expected).abs() < 1e-9, "{len} values: {noise}");
+                let (squares, changed) = noise_of_decoded(&chunk, &decoded, &layout, &config, 2.0);
+                assert_eq!(changed, counted.len() as u64);
+                assert!((squares - 2.25 * counted.len() as f64).abs() < 1e-9 * len as f64, "{len} values: {squares}");
+                assert_eq!(noise_of_decoded(&chunk, &chunk, &layout, &config, 2.0), (0.0, 0));
             }
         }
     }

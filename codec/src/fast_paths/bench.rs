@@ -127,8 +127,8 @@ impl Table {
         let plain = || {
             let plain = fine_grid::plain::Plain { bound, steps_limit: V::STEPS_LIMIT as i32 };
             let mut exceptions = Vec::new();
-            let residuals = interpolation::plain::residuals(extents, kind, |index, prediction| {
-                plain.encode(values[index], prediction, Fills::NONE).unwrap_or_else(|| {
+            let residuals = interpolation::plain::residuals(extents, kind, |index, prediction, worth| {
+                plain.encode(values[index], prediction, worth, Fills::NONE).unwrap_or_else(|| {
                     exceptions.push(index);
                     (0, prediction)
                 })

@@ -18,27 +18,47 @@ mod tile_lanes;
 mod tiles;
 mod whole;
 
-pub use self::residual_stats::{LARGE_MAGNITUDE, MAX_COUNTED_MAGNITUDE, OUTLIER_BITS};
+pub use self::residual_stats::{EDGE_BITS, LARGE_MAGNITUDE, MASKED_SIXTEENTHS, MAX_COUNTED_MAGNITUDE, OUTLIER_BITS};
 pub use self::tile::{DIFFERENCE_TILES, INTERPOLATED_TILES, MAX_TILE_VALUES, Tiles};
 pub use self::tile_counts::{InterpolatedCounts, KINDS, ResidualCounts, SETS, TileCounts};
 pub use self::tiles::TileChoice;
 
 use self::interpolated_tiles::InterpolatedTiles;
-use self::residual_stats::{best_set, best_set_with_edges};
+use self::residual_stats::{ResidualStats, best_set, best_set_with_edges};
 use crate::config::{CodingPolicy, Config, PredictorPolicy};
 use crate::error::Result;
 use crate::layout::Axes;
 use crate::layout::{Layout, MAX_RANK, Shape};
 use crate::number::element::Element;
 use crate::number::value::Value;
-use crate::predict::predictor::{InterpolationKind, Predictor};
+use crate::predict::predictor::{InterpolationKind, LevelSteps, Predictor};
 use crate::predict::quantized::Quantized;
 use crate::quantize::bitmap::Bitmap;
 use crate::quantize::fine_grid::FineGrid;
+use crate::quantize::grid::Grid;
 use crate::quantize::quantizer::Quantizer;
 
 /// Interpolation is not tried if more than 1 / this of the values are out of the fine grid's reach.
 pub const VALUES_PER_VALUE_OUT_OF_REACH: usize = 2;
+
+/// Estimated bits per residual, in fixed point with [`LOG_FRACTION`](crate::number::fixed_log2::LOG_FRACTION) fraction bits, below which interpolation along
+/// three axes or more has finer steps on coarse levels: 0.4 bits. There, noise of the values from which others are predicted makes most of the residuals.
+const FINER_STEPS_BELOW: u32 = 26_214;
+
+/// Estimated bits per residual below which a chunk's coarse levels have finer steps: from 0, for never, to the largest number, for always.
+fn finer_steps_below(shape: &Shape, config: &Config) -> u32 {
+    match shape.extents().iter().filter(|&&extent| extent > 1).count() {
+        2.. if config.for_less_noise => u32::MAX,
+        3.. => FINER_STEPS_BELOW,
+        _ => 0,
+    }
+}
+
+/// A kind of interpolation whose residuals have these statistics, with the steps that it gets.
+fn with_steps((kind, residuals): (InterpolationKind, ResidualStats), finer_below: u32) -> InterpolationKind {
+    let is_finer = residuals.bits() < u64::from(finer_below) * residuals.values;
+    kind.with_steps(if is_finer { LevelSteps::Finer } else { LevelSteps::Equal })
+}
 
 /// Buffers of the choice.
 #[derive(Debug, Default)]
@@ -106,8 +126,8 @@ impl Chooser {
         Ok((axes_of(set, &layout.shape), stats[set].bits()))
     }
 
-    /// Chooses the predictor of a chunk of floating-point numbers on an absolute bound's rounding grid. The choice depends on the chunk's values and
-    /// `config` alone, not on earlier chunks. Codes or residuals that are made on the way stay in `coded`.
+    /// Chooses the predictor of a chunk of floating-point numbers on an absolute bound's rounding grid, and whether zeros are exceptions of the grid. The choice
+    /// depends on the chunk's values and `config` alone, not on earlier chunks. Codes or residuals that are made on the way stay in `coded`.
     pub(crate) fn choose<V: Value>(
         &mut self,
         chunk: &[u8],
@@ -115,22 +135,26 @@ impl Chooser {
         quantizer: &Quantizer,
         config: &Config,
         coded: &mut Quantized<'_, V::Code>,
-    ) -> Result<Predictor> {
+    ) -> Result<(Grid, Predictor)> {
         let all = Axes::all(&layout.shape);
+        let on_grid = |predictor: Predictor| Ok((Grid::Linear(*quantizer), predictor));
         match config.predictor {
-            PredictorPolicy::Lorenzo => return Ok(all.into()),
-            PredictorPolicy::Axes(byte) => return Ok(Axes::from_byte(byte & all.to_byte(), &layout.shape).unwrap_or(all).into()),
+            PredictorPolicy::Lorenzo => return on_grid(all.into()),
+            PredictorPolicy::Axes(byte) => {
+                return on_grid(Axes::from_byte(byte & all.to_byte(), &layout.shape).unwrap_or(all).into());
+            }
             PredictorPolicy::Interpolation(kind) => {
-                let kind = InterpolationKind::new(kind.rough() & all.to_byte(), kind.is_linear());
-                return Ok(if quantizer.fine::<V>().is_some() { Predictor::Interpolation(kind) } else { all.into() });
+                let kind = InterpolationKind::new(kind.rough() & all.to_byte(), kind.is_linear()).with_steps(kind.steps());
+                return on_grid(if quantizer.fine::<V>().is_some() { Predictor::Interpolation(kind) } else { all.into() });
             }
             PredictorPolicy::Auto | PredictorPolicy::Differences => {}
         }
         let fine = fine_grid_of::<V>(quantizer, config);
         if Tiles::for_differences(&layout.shape).is_chunk_small() {
-            return self.try_whole::<V>(chunk, layout, quantizer, &fine, coded);
+            let finer_below = finer_steps_below(&layout.shape, config);
+            return self.try_whole::<V>(chunk, layout, quantizer, (&fine, finer_below), coded);
         }
-        let choice = TileChoice::new(&layout.shape, quantizer, fine.is_enabled());
+        let choice = TileChoice::new(&layout.shape, quantizer, fine.is_enabled(), config);
         self.try_tiles::<V>(&choice, chunk, layout, &fine)
     }
 }
@@ -183,7 +207,7 @@ mod tests {
     }
 
     /// Makes a choice and compares it with that of the plain definition.
-    fn choice_is_plain<V: Value>(dims: &[u64], bound: f64, fill: Option<V>, values: &[f64]) -> Predictor {
+    fn choice_is_plain<V: Value>(dims: &[u64], bound: f64, fill: Option<V>, values: &[f64]) -> (u8, bool) {
         let shape = Shape::new(dims).unwrap();
         let values: Vec<V> = values.iter().map(|&value| V::round_from(value)).collect();
         let mut chunk = vec![0; values.len() * V::SIZE];
@@ -193,12 +217,18 @@ mod tests {
         let quantizer = Quantizer::for_chunk::<V>(&chunk, ByteOrder::Little, bound, Fills::new(fill, Span::ALL));
         let config = Config::absolute(bound).unwrap();
         let plain = plain::Plain { bytes: &chunk, layout, quantizer: &quantizer, values };
-        let expected = plain.predictor(&fine_grid_of::<V>(&quantizer, &config));
-        let (mut shared, mut codes) = (Shared::default(), Vec::new());
-        let (chooser, mut coded) = shared.split(&mut codes);
-        let chosen = chooser.choose::<V>(&chunk, &layout, &quantizer, &config, &mut coded).unwrap();
-        assert_eq!(chosen.to_byte(), expected.to_byte(), "{dims:?}, bound {bound}");
-        chosen
+        let mut last = None;
+        for for_less_noise in [true, false] {
+            let config = Config { for_less_noise, ..config };
+            let expected = plain.predictor(&fine_grid_of::<V>(&quantizer, &config), for_less_noise);
+            let (mut shared, mut codes) = (Shared::default(), Vec::new());
+            let (chooser, mut coded) = shared.split(&mut codes);
+            let (grid, chosen) = chooser.choose::<V>(&chunk, &layout, &quantizer, &config, &mut coded).unwrap();
+            let masks_zeros = grid != Grid::Linear(quantizer);
+            assert_eq!((chosen.to_byte(), masks_zeros), expected, "{dims:?}, bound {bound}, {for_less_noise}");
+            last = Some(expected);
+        }
+        last.unwrap()
     }
 
     #[test]
@@ -210,8 +240,9 @@ mod tests {
             let shape = Shape::new(dims).unwrap();
             let [nx, ny, nz, _] = shape.extents();
             let at = |i: usize| [i % nx, i / nx % ny, i / nx / ny % nz, i / nx / ny / nz].map(|at| at as f64);
-            let fields: [&dyn Fn(usize) -> f64; 7] = [
-                &|i| at(i).iter().zip([0.31, 0.17, 0.23, 0.4]).map(|(at, rate)| 40.0 * (at * rate).sin()).sum(),
+            let waves = |i: usize| at(i).iter().zip([0.31, 0.17, 0.23, 0.4]).map(|(at, rate)| 40.0 * (at * rate).sin()).sum();
+            let fields: [&dyn Fn(usize) -> f64; 8] = [
+                &waves,
                 &|i| (at(i)[0] * 0.2).sin() * 30.0 + f64::from(noise(i / nx)),
                 &|i| f64::from(noise(i)) * 0.01,
                 &|i| f64::from(noise(i)) * 3.0,
@@ -219,16 +250,21 @@ mod tests {
                 &|i| if i % 1000 < 950 { 0.0 } else { (i % 1000) as f64 * 0.37 },
                 // Values on positions of the fine grid, and fill values.
                 &|i| if i % 31 > 28 { -999.0 } else { ((at(i)[0] * 0.3).sin() * 50.0).round() * 0.2 / 8.0 * (1020.0 / 1021.0) },
+                // A rim of zeros.
+                &|i| if at(i)[1] < 2.0 || i % nx < 2 { 0.0 } else { waves(i) },
             ];
             for (number, field) in fields.iter().enumerate() {
                 let values: Vec<f64> = (0..shape.elements() as usize).map(field).collect();
                 for bound in [0.1, 0.01] {
-                    chosen.insert(choice_is_plain::<f32>(dims, bound, (number == 6).then_some(-999.0), &values).to_byte());
+                    chosen.insert(choice_is_plain::<f32>(dims, bound, (number == 6).then_some(-999.0), &values));
                 }
-                chosen.insert(choice_is_plain::<f64>(dims, 0.1, (number == 6).then_some(-999.0), &values).to_byte());
+                chosen.insert(choice_is_plain::<f64>(dims, 0.1, (number == 6).then_some(-999.0), &values));
             }
         }
-        assert!(chosen.len() > 8, "predictors that were chosen: {chosen:?}");
+        assert!(
+            chosen.len() > 8 && chosen.iter().any(|chosen| chosen.1),
+            "predictors that were chosen, zeros masked: {chosen:?}"
+        );
     }
 
     /// Chooses axes for codes and compares them and the estimate with the plain definition.
@@ -341,7 +377,7 @@ mod tests {
                 let (mut shared, mut codes) = (Shared::default(), Vec::new());
                 let (chooser, mut coded) = shared.split(&mut codes);
                 let config = Config { predictor, ..Config::absolute(0.1).unwrap() };
-                chooser.choose::<f32>(chunk, &layout, &quantizer, &config, &mut coded).unwrap().is_interpolation()
+                chooser.choose::<f32>(chunk, &layout, &quantizer, &config, &mut coded).unwrap().1.is_interpolation()
             };
             assert!(!is_interpolated(&rough, PredictorPolicy::Auto), "{dims:?}: values are out of the fine grid's reach");
             assert!(is_interpolated(&smooth, PredictorPolicy::Auto), "{dims:?}");

@@ -12,7 +12,7 @@
 //! then every 2, from the 1 around it along both axes                          o   1   o
 //! ```
 //!
-//! Predictions are made from positions of restored values, and a residual is a whole number of steps, unless it is an escape. So a value that is predicted to
+//! Predictions are made from positions of restored values. A residual is a number of steps, or of parts of a step on coarse levels, unless it is an escape. So a value that is predicted to
 //! within the bound costs a zero, whereas rounding to the grid before prediction, as for differences, would leave residuals of ±1. Restored values lie on a
 //! fine grid of eight positions a step ([`FineGrid`]): a value that a decoder has returned keeps its position if it is compressed again.
 
@@ -28,7 +28,7 @@ mod small;
 
 use self::class_rows::{LevelValues, RowEncoder};
 use self::level::{Extents, Level, count, finest_depth_where, index, indices, level_extents};
-use self::restored_rows::{restore_patches, restore_rows};
+use self::restored_rows::restore;
 use self::slice_ring::{ClassRows, SliceRing};
 use self::small::{SmallLevels, is_small};
 use crate::error::Result;
@@ -39,7 +39,7 @@ use crate::number::patched16::Patched16;
 use crate::number::value::Value;
 use crate::predict::predictor::InterpolationKind;
 use crate::quantize::bitmap::Bitmap;
-use crate::quantize::fine_grid::{FineGrid, MAX_VALUES_PER_CALL, to_grid};
+use crate::quantize::fine_grid::{FineGrid, MAX_VALUES_PER_CALL, Worth};
 use crate::simd::{outlined, vectorized, widely_vectorized};
 
 /// Values that are quantized at once.
@@ -67,7 +67,7 @@ impl Interpolation {
     fn prepare(&mut self, shape: &Shape, kind: InterpolationKind) -> Result<(Extents, usize)> {
         let whole = shape.extents();
         let small_depth = finest_depth_where(whole, is_small);
-        self.small.prepare(level_extents(whole, small_depth), kind)?;
+        self.small.prepare(level_extents(whole, small_depth), small_depth, kind)?;
         let room = if small_depth > 0 { count(level_extents(whole, 1)) } else { 0 };
         for positions in &mut self.positions {
             resize(positions, room)?;
@@ -131,6 +131,7 @@ impl Interpolation {
                     let level = Level::new(extents);
                     let [from, to] = &mut self.positions;
                     let source = LevelValues { values, extents, depth, whole, order };
+                    encoder.set_worth(Worth::of(kind.steps().positions(depth)));
                     run(
                         &level,
                         kind,
@@ -198,6 +199,7 @@ impl Interpolation {
                 self.positions[0][..positions.len()].copy_from_slice(positions);
                 for depth in (0..small_depth).rev() {
                     let level = Level::new(level_extents(whole, depth));
+                    let worth = Worth::of(kind.steps().positions(depth));
                     let [from, to] = &mut self.positions;
                     run(
                         &level,
@@ -207,13 +209,8 @@ impl Interpolation {
                         &mut self.predictions,
                         #[inline(always)]
                         |class_rows, predictions, positions| {
-                            let len = class_rows.len;
                             let first = class_rows.class.start + index(class_rows.class.extents, class_rows.indices);
-                            let small_residuals = &residuals.values[first..][..class_rows.rows * len];
-                            if restore_rows(class_rows, predictions, small_residuals, positions) {
-                                restore_patches(residuals, first, class_rows, predictions, positions);
-                            }
-                            to_grid::<V>(positions);
+                            restore::<V>(worth, class_rows, first, predictions, residuals, positions);
                         },
                         #[inline(always)]
                         |first, evens, odds| {

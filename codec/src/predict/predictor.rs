@@ -11,6 +11,31 @@ pub enum Predictor {
     Interpolation(InterpolationKind),
 }
 
+/// What a residual of 1 is worth on each level of a chunk (FORMAT.md §6.2). Smaller steps on coarse levels cost few bits, as few values are there, and make the
+/// predictions of all finer levels better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LevelSteps {
+    /// The same on all levels.
+    #[default]
+    Equal,
+    /// Less on coarser levels.
+    Finer,
+    /// On each coarser level half as much, down to an eighth.
+    Halved,
+}
+
+impl LevelSteps {
+    /// All of them, by their number in a plane's byte.
+    pub const ALL: [Self; 3] = [Self::Equal, Self::Finer, Self::Halved];
+
+    /// Positions that a residual of 1 is worth on a level; the chunk is level 0.
+    #[must_use]
+    pub const fn positions(self, level: usize) -> i32 {
+        const OF_LEVELS: [[i32; 4]; 3] = [[8, 8, 8, 8], [8, 6, 4, 3], [8, 4, 2, 1]];
+        OF_LEVELS[self as usize][if level < 3 { level } else { 3 }]
+    }
+}
+
 /// How a value is interpolated from its neighbours (FORMAT.md §6.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InterpolationKind {
@@ -18,41 +43,57 @@ pub struct InterpolationKind {
     rough: u8,
     /// Whether interpolation is linear, from two neighbours along an axis. Otherwise it is cubic, from four.
     is_linear: bool,
+    steps: LevelSteps,
 }
 
 /// A plane's byte for cubic interpolation without rough axes; smaller bytes are sets of axes.
 pub const INTERPOLATION: u8 = 0x80;
 /// The bit of a plane's byte that says that interpolation is linear. The bits below it are the rough axes.
 pub const LINEAR_INTERPOLATION: u8 = 0x10;
+/// The lowest bit of the number of [`LevelSteps`] in a plane's byte, which has two bits.
+pub const LEVEL_STEPS: u8 = 0x20;
 
 impl InterpolationKind {
     /// Cubic interpolation without rough axes, the default.
     pub const CUBIC: Self = Self::new(0, false);
 
-    /// Interpolation with a set of rough axes.
+    /// Interpolation with a set of rough axes, and with equal steps on all levels.
     #[must_use]
     pub const fn new(rough: u8, is_linear: bool) -> Self {
-        Self { rough, is_linear }
+        Self { rough, is_linear, steps: LevelSteps::Equal }
+    }
+
+    /// This kind with other steps.
+    #[must_use]
+    pub const fn with_steps(self, steps: LevelSteps) -> Self {
+        Self { steps, ..self }
     }
 
     /// The kind of a plane's byte; `None` if the byte is not one of interpolation, or if the shape lacks one of its axes.
     #[must_use]
     pub fn from_byte(byte: u8, shape: &Shape) -> Option<Self> {
         let rough = byte & (LINEAR_INTERPOLATION - 1);
-        let is_known = byte & !(LINEAR_INTERPOLATION | rough) == INTERPOLATION && Axes::from_byte(rough, shape).is_some();
-        is_known.then_some(Self { rough, is_linear: byte & LINEAR_INTERPOLATION != 0 })
+        let is_known = byte & INTERPOLATION != 0 && Axes::from_byte(rough, shape).is_some();
+        let steps = LevelSteps::ALL.get(usize::from((byte & !INTERPOLATION) / LEVEL_STEPS)).filter(|_| is_known)?;
+        Some(Self { rough, is_linear: byte & LINEAR_INTERPOLATION != 0, steps: *steps })
     }
 
     /// The kind's byte in a plane.
     #[must_use]
     pub fn to_byte(self) -> u8 {
-        INTERPOLATION | self.rough | if self.is_linear { LINEAR_INTERPOLATION } else { 0 }
+        INTERPOLATION | (LEVEL_STEPS * self.steps as u8) | if self.is_linear { LINEAR_INTERPOLATION } else { 0 } | self.rough
     }
 
-    /// The kind's number among all kinds, from 0: the low bits of its byte.
+    /// The number of the kind's predictions among those of all kinds, from 0: the low bits of its byte. Steps do not count.
     #[must_use]
     pub fn number(self) -> usize {
-        usize::from(self.to_byte() & !INTERPOLATION)
+        usize::from(self.to_byte() & (LEVEL_STEPS - 1))
+    }
+
+    /// What residuals are worth.
+    #[must_use]
+    pub fn steps(self) -> LevelSteps {
+        self.steps
     }
 
     /// Whether interpolation is linear; otherwise it is cubic.
@@ -110,7 +151,7 @@ mod tests {
             let (axes, kind) = (Axes::from_byte(byte, &shape), InterpolationKind::from_byte(byte, &shape));
             assert!(axes.is_none() || kind.is_none());
             assert_eq!(axes.is_some(), byte < 16);
-            assert_eq!(kind.is_some(), (128..160).contains(&byte));
+            assert_eq!(kind.is_some(), (128..224).contains(&byte));
             for predictor in axes.map(Predictor::from).into_iter().chain(kind.map(Predictor::Interpolation)) {
                 assert_eq!(predictor.to_byte(), byte);
             }
@@ -121,8 +162,18 @@ mod tests {
     #[test]
     fn the_rough_axes_are_those_of_the_shape() {
         let shape = Shape::new(&[3, 4]).unwrap();
-        for byte in 128..160 {
+        for byte in 128..224 {
             assert_eq!(InterpolationKind::from_byte(byte, &shape).is_some(), byte & 0b1100 == 0, "{byte}");
+        }
+    }
+
+    #[test]
+    fn coarse_levels_have_smaller_steps() {
+        for (byte, of_levels) in [(0x80, [8, 8, 8, 8, 8]), (0xa0, [8, 6, 4, 3, 3]), (0xc0, [8, 4, 2, 1, 1])] {
+            let kind = InterpolationKind::from_byte(byte, &Shape::new(&[9]).unwrap()).unwrap();
+            assert_eq!([0, 1, 2, 3, 30].map(|level| kind.steps().positions(level)), of_levels);
+            assert_eq!((kind.to_byte(), kind.number()), (byte, 0));
+            assert_eq!(InterpolationKind::CUBIC.with_steps(kind.steps()), kind);
         }
     }
 

@@ -30,8 +30,8 @@ pub(crate) struct Quantized<'a, C> {
     pub residual_exceptions: &'a mut Bitmap,
     /// Whether the codes are those of the chunk.
     pub has_codes: bool,
-    /// The kind of interpolation that has left `residuals`; `None` if they are not those of the chunk.
-    pub residuals_of: Option<InterpolationKind>,
+    /// The kind of interpolation that has left `residuals`, and whether zeros were exceptions; `None` if they are not those of the chunk.
+    pub residuals_of: Option<(InterpolationKind, bool)>,
 }
 
 impl<C: Integer> Quantized<'_, C> {
@@ -64,7 +64,7 @@ impl<C: Integer> Quantized<'_, C> {
             Predictor::Differences(_) if self.has_codes => {}
             Predictor::Differences(_) => self.quantize::<V>(chunk, layout, quantizer)?,
             Predictor::Interpolation(kind) => {
-                if self.residuals_of != Some(kind) {
+                if self.residuals_of != Some((kind, quantizer.masks_zeros())) {
                     let Some(fine) = quantizer.fine::<V>() else {
                         unreachable!("interpolation is chosen where there is a fine grid")
                     };
@@ -92,7 +92,7 @@ impl<C: Integer> Quantized<'_, C> {
         self.residual_exceptions.clear(layout.shape.elements() as usize)?;
         let Self { interpolation, residuals, residual_exceptions, .. } = self;
         interpolation.forward(chunk, layout, fine, kind, residuals, residual_exceptions)?;
-        self.residuals_of = Some(kind);
+        self.residuals_of = Some((kind, fine.masks_zeros()));
         Ok(())
     }
 }
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(quantized.codes[0], first);
         let kind = InterpolationKind::new(0b10, true);
         quantized.apply::<f32>(Predictor::Interpolation(kind), &chunk, &layout, &quantizer).unwrap();
-        assert_eq!(quantized.residuals_of, Some(kind));
+        assert_eq!(quantized.residuals_of, Some((kind, false)));
         assert_eq!(quantized.exceptions.indices().collect::<Vec<_>>(), expected, "exceptions of interpolation");
         assert_eq!(quantized.residuals.len(), 23 * 31);
     }

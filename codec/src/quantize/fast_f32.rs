@@ -14,7 +14,8 @@ use crate::fast_paths::{Path, is_open};
 use crate::number::integer::Integer as _;
 use crate::number::rounding::ROUNDING_F32;
 use crate::number::value::Value;
-use crate::quantize::positions::{POSITIONS_PER_STEP, SPACING, SPACINGS_PER_STEP};
+use crate::quantize::fine_grid::{ESCAPE_FROM, Worth};
+use crate::quantize::positions::{POSITIONS_PER_STEP, SPACING, SPACING_GROWS_FROM, SPACINGS_PER_STEP, without_low_bits};
 use crate::quantize::quantizer::Quantizer;
 use crate::simd::ROW_GROUP;
 
@@ -32,12 +33,19 @@ pub const POSITION_TOLERANCE: f32 = 1e-6;
 pub const MIN_STEPS_OF_WHOLE_STEPS: f32 = 4097.0;
 /// Magnitude, in steps, from which on a value is certain to be on no position but each second one; from twice this on, on no position but each fourth one.
 pub const MIN_STEPS_OF_HALF_POSITIONS: f32 = 1025.0;
-/// Magnitude, in steps, up to which every position within a step of a value is certain to be on the fine grid.
+/// A value of `x` steps, `d` steps from its prediction, has a certain residual on the near path only if `x + d` is at most this: then both, and every position
+/// within a step of either, are where all positions are on the fine grid.
 pub const MAX_STEPS_OF_ALL_POSITIONS: f32 = 1021.0;
-/// Distance from the prediction, in steps, above which no residual is accepted.
-pub const MAX_DISTANCE: f32 = 2048.0;
+/// The same for the far path. Farther away too many residuals are near a tie.
+const MAX_FAR_STEPS: f32 = 32_768.0;
+/// Magnitudes in steps from which on only each second, fourth and eighth position is on the fine grid.
+const COARSER_FROM: [f32; 3] = {
+    let [two, four, eight] = SPACING_GROWS_FROM;
+    [(two / POSITIONS_PER_STEP) as f32, (four / POSITIONS_PER_STEP) as f32, (eight / POSITIONS_PER_STEP) as f32]
+};
 /// The residual of a value of `x` steps, `d` steps from its prediction, is not certain if its distance from a tie, in steps, is less than `x + d` times this, plus
-/// [`TIE_MARGIN`]. Product and restored value together are off by up to `1.8e-7 x + 3e-8` steps, the two differences by up to `1.2e-7 (d + 1)`.
+/// [`TIE_MARGIN`]. Product and restored value together are off by up to `1.8e-7 x + 3e-8` steps, the two differences by up to `1.2e-7 (d + 1)`. Where a residual
+/// is worth less than a step, a product adds `6e-8 d`.
 pub const TIE_MARGIN_PER_STEP: f32 = 2.5e-7;
 /// See [`TIE_MARGIN_PER_STEP`].
 pub const TIE_MARGIN: f32 = 1e-6;
@@ -45,10 +53,18 @@ pub const TIE_MARGIN: f32 = 1e-6;
 /// Values of a group in slices whose length is a multiple of it: those that an AVX-512 register holds.
 const WIDE_GROUP: usize = 16;
 
-/// The inverse step of a grid, in binary32.
+/// The inverse step of a grid in binary32, and what a residual of 1 is worth.
 #[derive(Debug, Clone, Copy)]
 pub struct FastF32 {
     inverse_step: f32,
+    /// In positions.
+    worth: i32,
+    /// Residuals per step.
+    per_step: f32,
+    /// [`TIE_MARGIN_PER_STEP`], in residuals.
+    tie_margin_per_step: f32,
+    /// Distance from the nearest whole residual up to which a residual may be certain: half a residual less [`TIE_MARGIN`].
+    half_less_margin: f32,
 }
 
 /// What binary32 finds out about the values of one call.
@@ -71,7 +87,27 @@ impl FastF32 {
     pub fn new(quantizer: &Quantizer) -> Option<Self> {
         let step = quantizer.step();
         let has_path = (SMALLEST_STEP..1.0 / SMALLEST_STEP).contains(&step) && step == 2.0 * quantizer.bound();
-        (has_path && is_open(Path::FastF32)).then(|| Self { inverse_step: quantizer.inverse_step() as f32 })
+        (has_path && is_open(Path::FastF32)).then(|| Self {
+            inverse_step: quantizer.inverse_step() as f32,
+            worth: POSITIONS_PER_STEP,
+            per_step: 1.0,
+            tie_margin_per_step: TIE_MARGIN_PER_STEP,
+            half_less_margin: 0.5 - TIE_MARGIN,
+        })
+    }
+
+    /// This grid, where a residual of 1 is worth as many positions.
+    #[inline(always)]
+    pub(crate) fn with_worth(self, worth: Worth) -> Self {
+        let (worth, per_step) = worth.parts();
+        let per_step = per_step as f32;
+        Self {
+            worth,
+            per_step,
+            tie_margin_per_step: TIE_MARGIN_PER_STEP * per_step,
+            half_less_margin: 0.5 - TIE_MARGIN * per_step,
+            ..self
+        }
     }
 
     /// Writes the codes of values. Values of other types than `f32` have no code here: the result is [`FastResult::NOTHING`].
@@ -99,24 +135,38 @@ impl FastF32 {
     }
 
     /// Writes residuals of values against predictions, and the positions that they lead to. Returns whether all results are certain. A value that may be
-    /// on a position counts as uncertain here; [`FastF32::mark_uncertain`] looks at those more closely. All slices have one length.
+    /// on a position counts as uncertain here; [`FastF32::mark_uncertain`] looks at those more closely. All slices have one length. The near path comes first.
+    /// The far path has results for all values that the near path has, and for others, but takes longer.
     #[inline(always)]
     pub fn residuals<V: Value>(self, values: &[V], predictions: &[i32], residuals: &mut [i32], positions: &mut [i32]) -> bool {
         V::as_f32(values).is_some_and(
             #[inline(always)]
-            |values| self.residuals_of_f32(values, predictions, residuals, positions),
+            |values| {
+                self.residuals_of_f32::<false>(values, predictions, residuals, positions)
+                    || self.residuals_of_f32::<true>(values, predictions, residuals, positions)
+            },
         )
     }
 
     #[inline(always)]
-    fn residuals_of_f32(self, values: &[f32], predictions: &[i32], residuals: &mut [i32], positions: &mut [i32]) -> bool {
+    fn residuals_of_f32<const FAR: bool>(
+        self,
+        values: &[f32],
+        predictions: &[i32],
+        residuals: &mut [i32],
+        positions: &mut [i32],
+    ) -> bool {
         if values.len().is_multiple_of(WIDE_GROUP) {
             let (residuals, positions) = (residuals.as_chunks_mut().0, positions.as_chunks_mut().0);
-            return self.residuals_of_groups::<WIDE_GROUP>(values.as_chunks().0, predictions.as_chunks().0, residuals, positions)
-                >> 31
+            return self.residuals_of_groups::<FAR, WIDE_GROUP>(
+                values.as_chunks().0,
+                predictions.as_chunks().0,
+                residuals,
+                positions,
+            ) >> 31
                 == 0;
         }
-        let mut mark = self.residuals_of_groups::<ROW_GROUP>(
+        let mut mark = self.residuals_of_groups::<FAR, ROW_GROUP>(
             values.as_chunks().0,
             predictions.as_chunks().0,
             residuals.as_chunks_mut().0,
@@ -130,11 +180,16 @@ impl FastF32 {
         {
             // The last group ends with the last value and overlaps the group before it.
             let (residuals, positions) = (slice::from_mut(residuals), slice::from_mut(positions));
-            mark |= self.residuals_of_groups(slice::from_ref(values), slice::from_ref(predictions), residuals, positions);
+            mark |= self.residuals_of_groups::<FAR, ROW_GROUP>(
+                slice::from_ref(values),
+                slice::from_ref(predictions),
+                residuals,
+                positions,
+            );
         } else {
             for (((&value, &prediction), residual), position) in values.iter().zip(predictions).zip(residuals).zip(positions) {
                 let mark_of_value;
-                (*residual, *position, mark_of_value) = self.residual(value, prediction);
+                (*residual, *position, mark_of_value) = self.residual::<FAR>(value, prediction);
                 mark |= mark_of_value;
             }
         }
@@ -143,7 +198,7 @@ impl FastF32 {
 
     /// Residuals and positions of whole groups, and one mark for all of their values.
     #[inline(always)]
-    fn residuals_of_groups<const GROUP: usize>(
+    fn residuals_of_groups<const FAR: bool, const GROUP: usize>(
         self,
         values: &[[f32; GROUP]],
         predictions: &[[i32; GROUP]],
@@ -153,7 +208,7 @@ impl FastF32 {
         let mut marks = [0; GROUP];
         let targets = residuals.iter_mut().zip(positions);
         for ((values, predictions), (residuals, positions)) in values.iter().zip(predictions).zip(targets) {
-            let found: [(i32, i32, u32); GROUP] = std::array::from_fn(|i| self.residual(values[i], predictions[i]));
+            let found: [(i32, i32, u32); GROUP] = std::array::from_fn(|i| self.residual::<FAR>(values[i], predictions[i]));
             *residuals = found.map(|(residual, ..)| residual);
             *positions = found.map(|(_, position, _)| position);
             marks = std::array::from_fn(|i| marks[i] | found[i].2);
@@ -174,43 +229,94 @@ impl FastF32 {
     #[inline(always)]
     fn mark_uncertain_f32(self, values: &[f32], predictions: &[i32], marks: &mut [u32]) {
         for ((&value, &prediction), mark) in values.iter().zip(predictions).zip(marks) {
-            let (_, position, uncertain, may_be_on_position) = self.residual_and_marks(value, prediction);
-            let scaled = value * self.inverse_step;
-            let steps = scaled + ROUNDING_F32;
-            let rest = (scaled - (steps - ROUNDING_F32)) * SPACINGS_PER_STEP as f32 + ROUNDING_F32;
-            let nearest = code_of(steps).wrapping_mul(POSITIONS_PER_STEP).wrapping_add(code_of(rest));
+            let found = self.residual_and_marks::<true>(value, prediction);
             // Only 0 is on position 0; other values are not, however close to 0 they are.
-            let is_another = if nearest == 0 && value != 0.0 { 0 } else { sign_unless_zero(nearest.wrapping_sub(position)) };
-            *mark = uncertain | may_be_on_position & is_another;
+            let is_another =
+                if found.nearest == 0 && value != 0.0 { 0 } else { sign_unless_zero(found.nearest.wrapping_sub(found.position)) };
+            *mark = found.uncertain | found.may_be_on_nearest & is_another;
         }
     }
 
     /// Residual of a value, the position that it leads to, and the mark of both.
     #[inline(always)]
-    fn residual(self, value: f32, prediction: i32) -> (i32, i32, u32) {
-        let (residual, position, uncertain, may_be_on_position) = self.residual_and_marks(value, prediction);
-        // Beyond `MAX_STEPS_OF_ALL_POSITIONS` the value is uncertain already.
-        (residual, position, uncertain | may_be_on_position)
+    fn residual<const FAR: bool>(self, value: f32, prediction: i32) -> (i32, i32, u32) {
+        let found = self.residual_and_marks::<FAR>(value, prediction);
+        // Beyond `MAX_STEPS_OF_ALL_POSITIONS` the near path is uncertain already.
+        (found.residual, found.position, found.uncertain | found.may_be_on_nearest)
     }
 
-    /// Residual of a value, the position that it leads to, and two marks: the residual is uncertain; the value may be on a position.
+    /// Residual of a value, and what is known of it. The near path takes all positions to be on the fine grid.
     #[inline(always)]
-    fn residual_and_marks(self, value: f32, prediction: i32) -> (i32, i32, u32, u32) {
+    fn residual_and_marks<const FAR: bool>(self, value: f32, prediction: i32) -> Found {
         let scaled = value * self.inverse_step;
-        let miss = scaled - (scaled + ROUNDING_F32 - ROUNDING_F32);
-        let predicted = prediction.wrapping_add(POSITIONS_PER_STEP / 2) >> POSITIONS_PER_STEP.trailing_zeros();
-        let rest = prediction.wrapping_sub(predicted.wrapping_mul(POSITIONS_PER_STEP));
+        let nearest_steps = scaled + ROUNDING_F32;
+        let miss = scaled - (nearest_steps - ROUNDING_F32);
+        let Zone { low_bits, share, is_beside_border } = if FAR { Zone::at(scaled.abs()) } else { Zone::NEAR };
+        let aligned = without_low_bits(prediction, low_bits);
+        let predicted = aligned.wrapping_add(POSITIONS_PER_STEP / 2) >> POSITIONS_PER_STEP.trailing_zeros();
+        let rest = aligned.wrapping_sub(predicted.wrapping_mul(POSITIONS_PER_STEP));
         let distance = scaled - predicted as f32 - rest as f32 * SPACING as f32;
-        let sum = distance + ROUNDING_F32;
+        let is_step = FAR && prediction.unsigned_abs() >= SPACING_GROWS_FROM[0].unsigned_abs();
+        let (worth, per_step) = if is_step { (POSITIONS_PER_STEP, 1.0) } else { (self.worth, self.per_step) };
+        let in_residuals = distance * per_step;
+        let sum = in_residuals + ROUNDING_F32;
         let residual = code_of(sum);
-        let uncertain = above(scaled.abs(), MAX_STEPS_OF_ALL_POSITIONS)
-            | above(distance.abs(), MAX_DISTANCE)
-            | above(
-                (distance - (sum - ROUNDING_F32)).abs() + (scaled.abs() + distance.abs()) * TIE_MARGIN_PER_STEP,
-                0.5 - TIE_MARGIN,
-            );
-        let position = prediction.wrapping_add(residual.wrapping_mul(POSITIONS_PER_STEP));
-        (residual, position, uncertain, may_be_on_position(scaled, miss))
+        let position = aligned.wrapping_add(residual.wrapping_mul(worth));
+        let reach = scaled.abs() + distance.abs();
+        let uncertain = above(reach, if FAR { MAX_FAR_STEPS } else { MAX_STEPS_OF_ALL_POSITIONS })
+            | above((in_residuals - (sum - ROUNDING_F32)).abs() + reach * self.tie_margin_per_step, self.half_less_margin)
+            | is_beside_border
+            | above(in_residuals.abs(), (ESCAPE_FROM - 1) as f32)
+            | sign_unless_zero(position & low_bits);
+        // In distances of the grid's positions at the value.
+        let rest = miss * (SPACINGS_PER_STEP as f32 * share);
+        let nearest_rest = rest + ROUNDING_F32;
+        let off = (rest - (nearest_rest - ROUNDING_F32)).abs();
+        let may_be_on_nearest = above((scaled.abs() * POSITION_TOLERANCE_PER_STEP + POSITION_TOLERANCE) * share, off);
+        let nearest = code_of(nearest_steps).wrapping_mul(POSITIONS_PER_STEP) + code_of(nearest_rest) * (low_bits + 1);
+        Found { residual, position, uncertain, nearest, may_be_on_nearest }
+    }
+}
+
+/// What binary32 finds of a value and its prediction. Bit 31 of the last two marks counts.
+#[derive(Clone, Copy)]
+struct Found {
+    residual: i32,
+    position: i32,
+    /// The position of the fine grid that is nearest to the value.
+    nearest: i32,
+    /// The residual is uncertain.
+    uncertain: u32,
+    /// The value may be on its nearest position.
+    may_be_on_nearest: u32,
+}
+
+/// Magnitudes at which the fine grid has equally distant positions.
+#[derive(Clone, Copy)]
+struct Zone {
+    /// The distance of neighbouring positions, less 1.
+    low_bits: i32,
+    /// One over the distance.
+    share: f32,
+    /// Bit 31 is 1 within a step of another zone.
+    is_beside_border: u32,
+}
+
+impl Zone {
+    /// The zone of all positions, without its border.
+    const NEAR: Self = Self { low_bits: 0, share: 1.0, is_beside_border: 0 };
+
+    /// The zone of a magnitude, in steps.
+    #[inline(always)]
+    fn at(magnitude: f32) -> Self {
+        let mut zone = Self::NEAR;
+        for from in COARSER_FROM {
+            let is_beyond = magnitude >= from;
+            zone.low_bits = if is_beyond { 2 * zone.low_bits + 1 } else { zone.low_bits };
+            zone.share = if is_beyond { 0.5 * zone.share } else { zone.share };
+            zone.is_beside_border |= above(1.0, (magnitude - from).abs());
+        }
+        zone
     }
 }
 
@@ -239,18 +345,11 @@ fn may_be_between_steps(scaled: f32, miss: f32) -> u32 {
     // Far from 0 positions are farther apart, and values that are on one by chance are as rare.
     let apart = if scaled.abs() < MIN_STEPS_OF_HALF_POSITIONS { 1.0 } else { 0.5 };
     let apart = if scaled.abs() < 2.0 * MIN_STEPS_OF_HALF_POSITIONS { apart } else { 0.25 };
-    may_be_on_position(scaled, miss * apart)
-        & above(miss.abs() * SPACINGS_PER_STEP as f32, 0.5)
-        & above(MIN_STEPS_OF_WHOLE_STEPS, scaled.abs())
-}
-
-/// Bit 31 is 1 where a value of `scaled` steps may be on a position, which may be one that the fine grid does not have. `miss` is its
-/// distance from the nearest whole number of steps.
-#[inline(always)]
-fn may_be_on_position(scaled: f32, miss: f32) -> u32 {
-    let rest = miss * SPACINGS_PER_STEP as f32;
+    let rest = miss * apart * SPACINGS_PER_STEP as f32;
     let off = (rest - (rest + ROUNDING_F32 - ROUNDING_F32)).abs();
     above(scaled.abs() * POSITION_TOLERANCE_PER_STEP + POSITION_TOLERANCE, off)
+        & above(miss.abs() * SPACINGS_PER_STEP as f32, 0.5)
+        & above(MIN_STEPS_OF_WHOLE_STEPS, scaled.abs())
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@
 //! value    -4d   -3d   -2d   -d      0     d     2d    3d  step-4d    step       d, the spacing, is (1 - 1/1021) step / 8
 //! ```
 //!
-//! A prediction `p`, which is a position, and a residual of `m` steps give the position `p + 8 m`. The encoder writes `m` if the value of this position
+//! A prediction `p`, which is a position, and a residual `m` give the position `p + S m`. `S` is what a residual of 1 is worth: a step, which is eight
+//! positions, or less on coarse levels (`Worth`). The encoder writes `m` if the value of this position
 //! differs from the value to be encoded by the bound, half a step, at most. The value to be encoded must also be on no other position. Otherwise the encoder
 //! writes an escape, or the value is an exception.
 //!
@@ -50,6 +51,8 @@ pub struct FineGrid<V> {
     bound: f64,
     step: f64,
     inverse_step: f64,
+    /// What a residual of 1 is worth.
+    worth: Worth,
     /// The fast path for values of type `f32`; `None` for other types, lattices, and steps outside the range of [`FastF32`].
     fast_f32: Option<FastF32>,
     /// Distance of two neighbouring positions, in the data's unit. Only from position `8 s + 3` to `8 s + 4` the distance is larger. Positions from
@@ -80,6 +83,7 @@ impl<V: Value> FineGrid<V> {
             bound: quantizer.bound(),
             step,
             inverse_step: quantizer.inverse_step(),
+            worth: Worth::STEP,
             fast_f32: FastF32::new(quantizer).filter(|_| V::as_f32(&[]).is_some()),
             spacing: step * SPACING,
             steps_limit: if is_enabled { V::STEPS_LIMIT } else { 0.0 },
@@ -96,11 +100,30 @@ impl<V: Value> FineGrid<V> {
         self.steps_limit > 0.0
     }
 
+    /// Whether the values with the bits of one value are exceptions.
+    #[must_use]
+    pub(crate) fn masks_fill_value(&self) -> bool {
+        self.fills.value().is_some()
+    }
+
+    /// Whether zeros are exceptions.
+    #[must_use]
+    pub(crate) fn masks_zeros(&self) -> bool {
+        self.fills.value() == Some(0)
+    }
+
     /// A copy with which no value counts as on a position: [`FineGrid::is_enabled`] is false, and bit 63 of `between_steps_sign` is 0. All other
     /// functions work as before. The choice of a predictor takes this copy where interpolation is no candidate.
     #[must_use]
     pub fn disabled(self) -> Self {
         Self { steps_limit: 0.0, ..self }
+    }
+
+    /// This grid, where a residual of 1 is worth this many positions.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn with_worth(self, worth: Worth) -> Self {
+        Self { worth, fast_f32: self.fast_f32.map(|fast| fast.with_worth(worth)), ..self }
     }
 
     /// Value of a position, before it is rounded to the type.
@@ -177,27 +200,14 @@ impl<V: Value> FineGrid<V> {
         (steps, rest, self.restore_steps(steps, rest * self.spacing).to_f64())
     }
 
-    /// 0 if position `8 steps + rest` is on the fine grid, otherwise another number.
-    #[inline(always)]
-    fn off_grid(steps: f64, rest: f64) -> f64 {
-        if !V::SPACING_GROWS {
-            return 0.0;
-        }
-        let position = steps * f64::from(POSITIONS_PER_STEP) + rest;
-        let share = SPACING_GROWS_FROM
-            .iter()
-            .fold(1.0, |share, &from| if position.abs() < f64::from(from) { share } else { 0.5 * share });
-        let in_spacings = position * share;
-        in_spacings - (in_spacings + ROUNDING - ROUNDING)
-    }
-
-    /// Position `8 s + r` of `value` (FORMAT.md §5.2), and whether `value` is on this position, which means: `value` equals the value of `s` steps and `r`
-    /// spacings. `None` if `s` is not below [`Value::STEPS_LIMIT`] in magnitude, and for infinities and NaN.
+    /// Position `8 s + r` of `value` (FORMAT.md §5.2), and whether `value` is on this position, which means: the grid has it, and `value` equals the value of
+    /// `s` steps and `r` spacings. `None` if `s` is not below [`Value::STEPS_LIMIT`] in magnitude, and for infinities and NaN.
     #[must_use]
     pub fn position(&self, value: V) -> Option<(i32, bool)> {
         let (steps, rest, restored) = self.nearest(value.to_f64());
-        let is_on_it = restored == value.to_f64() && Self::off_grid(steps, rest) == 0.0;
-        (steps.abs() < V::STEPS_LIMIT).then(|| ((steps * f64::from(POSITIONS_PER_STEP) + rest) as i32, is_on_it))
+        let position = position_at(steps, rest);
+        let is_on_it = restored == value.to_f64() && off_grid::<V>(position) == 0;
+        (steps.abs() < V::STEPS_LIMIT).then_some((position, is_on_it))
     }
 
     /// Position `8 s + r` of `value` (FORMAT.md §5.2), whether `s` is below [`Value::STEPS_LIMIT`] in magnitude, and whether `value` is on the position.
@@ -205,10 +215,8 @@ impl<V: Value> FineGrid<V> {
     #[inline(always)]
     pub(crate) fn nearest_position(&self, value: V) -> (i32, bool, bool) {
         let (steps, rest, restored) = self.nearest(value.to_f64());
-        // The low bits of the sum are the integer.
-        let position = (steps * f64::from(POSITIONS_PER_STEP) + rest + ROUNDING).to_bits() as i32;
-        let is_on_it = (restored == value.to_f64()) & (Self::off_grid(steps, rest) == 0.0);
-        (position, steps.abs() < V::STEPS_LIMIT, is_on_it)
+        let position = position_at(steps, rest);
+        (position, steps.abs() < V::STEPS_LIMIT, (restored == value.to_f64()) & (off_grid::<V>(position) == 0))
     }
 
     /// Whether a value is on a position between two whole numbers of steps. [`FineGrid::position`] decides whether it is on a
@@ -228,7 +236,7 @@ impl<V: Value> FineGrid<V> {
         let restored = self.restore_steps(steps, rest * self.spacing).to_f64();
         steps.abs().to_bits().wrapping_sub(self.steps_limit.to_bits())
             & (restored - x).abs().to_bits().wrapping_sub(1)
-            & Self::off_grid(steps, rest).abs().to_bits().wrapping_sub(1)
+            & !sign_unless_zero(off_grid::<V>(position_at(steps, rest)))
             & 0u64.wrapping_sub(rest.abs().to_bits())
     }
 }
@@ -239,6 +247,25 @@ impl Quantizer {
     pub fn fine<V: Value>(&self) -> Option<FineGrid<V>> {
         Some(FineGrid::new(self)).filter(FineGrid::is_enabled)
     }
+}
+
+/// The position of `steps` steps and `rest` spacings, which are whole numbers.
+#[inline(always)]
+fn position_at(steps: f64, rest: f64) -> i32 {
+    // The low bits of the sum are the integer.
+    (steps * f64::from(POSITIONS_PER_STEP) + rest + ROUNDING).to_bits() as i32
+}
+
+/// 0 if the fine grid of type `V` has this position, else another number.
+#[inline(always)]
+fn off_grid<V: Value>(position: i32) -> i32 {
+    if V::SPACING_GROWS { position & low_bits_at(position) } else { 0 }
+}
+
+/// Bit 63 is 1 where a number is not 0.
+#[inline(always)]
+fn sign_unless_zero(number: i32) -> u64 {
+    u64::from((number | number.wrapping_neg()).cast_unsigned()) << 32
 }
 
 /// The position of the fine grid of type `V` that is nearest to `position`.
@@ -275,13 +302,59 @@ pub(crate) fn is_escape(residual: i32) -> bool {
     residual.unsigned_abs() >= ESCAPE_FROM.unsigned_abs()
 }
 
-/// The position that a residual leads to from a prediction, before it is moved to the fine grid.
-#[inline(always)]
-#[must_use]
-pub fn position_of(prediction: i32, residual: i32) -> i32 {
-    let distance =
-        if is_escape(residual) { residual.wrapping_sub(ESCAPE_BASE) } else { residual.wrapping_mul(POSITIONS_PER_STEP) };
-    prediction.wrapping_add(distance)
+/// What a residual of 1 is worth on a level of a chunk (FORMAT.md §6.2).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Worth {
+    /// In positions.
+    positions: i32,
+    /// Residuals per step.
+    per_step: f64,
+}
+
+impl Worth {
+    /// A step.
+    pub(crate) const STEP: Self = Self::of(POSITIONS_PER_STEP);
+
+    /// This many positions.
+    #[inline(always)]
+    pub(crate) const fn of(positions: i32) -> Self {
+        Self { positions, per_step: POSITIONS_PER_STEP as f64 / positions as f64 }
+    }
+
+    /// Whether this is a step.
+    #[inline(always)]
+    pub(crate) fn is_step(self) -> bool {
+        self.positions == POSITIONS_PER_STEP
+    }
+
+    /// Positions that a residual of 1 is worth, and residuals per step.
+    #[inline(always)]
+    pub(crate) fn parts(self) -> (i32, f64) {
+        (self.positions, self.per_step)
+    }
+
+    /// What a residual of 1 is worth at a prediction: a step where not all positions are on the grid of type `V`.
+    #[inline(always)]
+    pub(crate) fn at<V: Value>(self, prediction: i32) -> Self {
+        let is_coarse = V::SPACING_GROWS && prediction.unsigned_abs() >= SPACING_GROWS_FROM[0].unsigned_abs();
+        if is_coarse { Self::STEP } else { self }
+    }
+
+    /// The position that a residual, which is no escape, leads to from a prediction, before it is moved to the fine grid of type `V`.
+    #[inline(always)]
+    pub(crate) fn position_from<V: Value>(self, prediction: i32, residual: i32) -> i32 {
+        prediction.wrapping_add(residual.wrapping_mul(self.at::<V>(prediction).positions))
+    }
+
+    /// The position that a residual, which may be an escape, leads to from a prediction, before it is moved to the fine grid of type `V`.
+    #[inline(always)]
+    pub(crate) fn position_of<V: Value>(self, prediction: i32, residual: i32) -> i32 {
+        if is_escape(residual) {
+            prediction.wrapping_add(residual.wrapping_sub(ESCAPE_BASE))
+        } else {
+            self.position_from::<V>(prediction, residual)
+        }
+    }
 }
 
 #[cfg(test)]
@@ -359,7 +432,13 @@ mod tests {
             (i32::MAX, 1, i32::MIN + 7),
             (0, -65_536, -163_840),
         ] {
-            assert_eq!(position_of(prediction, residual), position, "{residual} from {prediction}");
+            assert_eq!(Worth::STEP.position_of::<f32>(prediction, residual), position, "{residual} from {prediction}");
+        }
+        for (prediction, in_f32, in_f64) in [(8191, 8197, 8197), (-8191, -8185, -8185), (8192, 8208, 8198), (-8192, -8176, -8186)]
+        {
+            assert_eq!(Worth::of(3).position_of::<f32>(prediction, 2), in_f32);
+            assert_eq!(Worth::of(3).position_of::<f64>(prediction, 2), in_f64);
+            assert_eq!(Worth::of(3).position_of::<f32>(prediction, -98_304), prediction - 196_608);
         }
     }
 

@@ -61,6 +61,18 @@ impl Quantizer {
         Self { fills, ..self }
     }
 
+    /// This grid, whose zeros are exceptions as those of a fill value are; not -0.
+    #[must_use]
+    pub(crate) fn masking_zeros(self) -> Self {
+        self.with_fills(Fills::from_bits(Some(0), self.fills.span()))
+    }
+
+    /// Whether zeros are exceptions: no fill value 0 is masked otherwise, as its code gives it back.
+    #[must_use]
+    pub fn masks_zeros(&self) -> bool {
+        self.fills.value() == Some(0)
+    }
+
     /// Values that are exceptions because they are fills.
     #[must_use]
     pub fn fills(&self) -> &Fills {

@@ -1,7 +1,7 @@
 //! Cases from seeds: a layout, a configuration and values that are hard for it.
 
 use quire_codec::stages::inspect::Description;
-use quire_codec::stages::predictor::InterpolationKind;
+use quire_codec::stages::predictor::{InterpolationKind, LevelSteps};
 use quire_codec::{
     ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Scalar, Workspace, check_bound,
 };
@@ -100,7 +100,10 @@ pub(crate) fn write(bits: u64, layout: &Layout, chunk: &mut Vec<u8>) {
 pub(crate) fn predictor(random: &mut Random) -> PredictorPolicy {
     match random.below(10) {
         0..5 => PredictorPolicy::Auto,
-        5 | 6 => PredictorPolicy::Interpolation(InterpolationKind::new(random.below(16) as u8, random.below(2) == 1)),
+        5 | 6 => {
+            let kind = InterpolationKind::new(random.below(16) as u8, random.below(2) == 1);
+            PredictorPolicy::Interpolation(kind.with_steps(LevelSteps::ALL[random.below(3) as usize]))
+        }
         7 => PredictorPolicy::Differences,
         8 => PredictorPolicy::Lorenzo,
         _ => PredictorPolicy::Axes(random.below(16) as u8),

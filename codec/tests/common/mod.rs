@@ -14,7 +14,7 @@ use self::checks::Number;
 use quire_codec::stages::adaptive::MAX_BOOKS;
 use quire_codec::stages::alphabet::CodeLengths;
 use quire_codec::stages::codebook;
-use quire_codec::stages::predictor::InterpolationKind;
+use quire_codec::stages::predictor::{InterpolationKind, LevelSteps};
 use quire_codec::stages::small_float::{BFloat16, Binary16};
 use quire_codec::{
     ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Scalar, Shape, Workspace,
@@ -266,8 +266,8 @@ const CHAIN: [(PredictorPolicy, CodingPolicy); 8] = [
     (PredictorPolicy::Lorenzo, CodingPolicy::Bitshuffle),
     (PredictorPolicy::Axes(2), CodingPolicy::Huffman),
     (PredictorPolicy::Interpolation(InterpolationKind::CUBIC), CodingPolicy::Huffman),
-    (PredictorPolicy::Interpolation(InterpolationKind::new(0b010, false)), CodingPolicy::Huffman),
-    (PredictorPolicy::Interpolation(InterpolationKind::new(0b101, true)), CodingPolicy::Huffman),
+    (PredictorPolicy::Interpolation(InterpolationKind::new(0b010, false).with_steps(LevelSteps::Finer)), CodingPolicy::Huffman),
+    (PredictorPolicy::Interpolation(InterpolationKind::new(0b101, true).with_steps(LevelSteps::Halved)), CodingPolicy::Huffman),
     (PredictorPolicy::Auto, CodingPolicy::Bitshuffle),
 ];
 

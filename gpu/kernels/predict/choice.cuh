@@ -12,7 +12,7 @@
 // the host decides. A batch of chunks takes the time of all instructions, so that each launch measures only what the decision needs:
 //
 //   differences, nearest positions -> cubic and linear interpolation -> choose_by_tiles -> interpolation with rough axes, differences of interpolated tiles
-//       along the best set of axes -> choose_by_tiles -> interpolation of the kinds around the best one -> choose_by_tiles
+//       along the best set of axes -> choose_by_tiles -> interpolation of the last kind -> choose_by_tiles
 #pragma once
 
 #include "estimate.cuh"
@@ -92,7 +92,7 @@ __device__ __forceinline__ void measure_kinds_of_batch(const TileJob& job, u32 r
   const u32 tiles = job.kinds[INTERPOLATED_KIND].count, number = blockIdx.x / GROUPS, first = blockIdx.x % GROUPS * GROUP_TILES;
   if (first >= tiles || (round != FIRST_ROUND && !sums.is_interpolation_open)) return;
   const TileBlock block = {job, blockIdx.y, true, first, min(tiles - first, GROUP_TILES)};
-  if (round == ROUGH_ROUND && number == job.rough_kinds) {
+  if (round == ROUGH_ROUND && number == job.has_rough_kind) {
     switch (block.kind().shape.rank) {
       case 1: return count_differences_of_set<1>(block, memory, sums.set);
       case 2: return count_differences_of_set<2>(block, memory, sums.set);
@@ -101,8 +101,8 @@ __device__ __forceinline__ void measure_kinds_of_batch(const TileJob& job, u32 r
     }
   }
   const u32 kind = round == FIRST_ROUND   ? number * LINEAR_INTERPOLATION
-                   : round == ROUGH_ROUND ? sums.rough_kinds[number]
-                                          : sums.last_kinds[number];
+                   : round == ROUGH_ROUND ? sums.rough_kind
+                                          : sums.last_kind;
   if (kind == NO_KIND) return;
   if (__syncthreads_or(load_entries(block, memory))) {
     measure_residuals<false>(block, memory, kind);

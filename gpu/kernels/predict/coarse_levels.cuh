@@ -95,6 +95,7 @@ struct CoarseLevel {
   u32 number;            // of the level; 0 is the chunk itself
   u32 start;             // where its residuals begin
   u32 kind;              // of interpolation, the predictor's byte
+  Worth worth;
 };
 
 /// A value of a coarse level.
@@ -126,7 +127,8 @@ __device__ __forceinline__ void coarse_pass(const Side& side, typename Side::Roo
   __syncthreads();
   while (number < end) {
     const auto input = room.input(value.index, value.residual_index);
-    room.set_position(value.index, side.code_value(input, value.chunk_index, value.residual_index, value.stencil.predict(positions)));
+    const i32 prediction = value.stencil.predict(positions);
+    room.set_position(value.index, side.code_value(input, value.chunk_index, value.residual_index, level.worth, prediction));
     number += Side::BLOCK_THREADS;
     if (number < end) value = CoarseValue<SIZE>(level, shape, number);
   }
@@ -151,7 +153,7 @@ __device__ __forceinline__ void coarse_levels(const Side& side, typename Side::R
   for (u32 number = threadIdx.x; number < total; number += Side::BLOCK_THREADS) side.load(room, number, chunk_index(number));
   for (u32 k = warp_id(); k < coarsest - finest; k += Side::BLOCK_THREADS / WARP) make_classes(level_extents(shape, finest + k), classes[k]);
   __syncthreads();
-  if (threadIdx.x == 0) room.set_position(0, side.code_value(room.input(0, 0), 0, 0, 0));
+  if (threadIdx.x == 0) room.set_position(0, side.code_value(room.input(0, 0), 0, 0, Worth(side.kind, coarsest), 0));
   // Strides of the array in shared memory, which has the extents of level `finest`.
   u32 own_stride[MAX_RANK];
   own_stride[0] = 1;
@@ -159,7 +161,7 @@ __device__ __forceinline__ void coarse_levels(const Side& side, typename Side::R
   for (u32 axis = 1; axis < MAX_RANK; axis++) own_stride[axis] = own_stride[axis - 1] * whole.of[axis - 1];
   u32 turn = WARP;
   for (u32 level = coarsest; level-- > finest;) {
-    CoarseLevel here = {classes[level - finest], level_extents(shape, level), {}, level, 0, side.kind};
+    CoarseLevel here = {classes[level - finest], level_extents(shape, level), {}, level, 0, side.kind, Worth(side.kind, level)};
     here.start = here.extents.halved().count();
 #pragma unroll
     for (u32 axis = 0; axis < MAX_RANK; axis++) here.stride[axis] = own_stride[axis] << (level - finest);

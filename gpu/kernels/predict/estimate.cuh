@@ -24,8 +24,16 @@ __device__ __forceinline__ void weigh(const u32 (&counts)[WEIGHED_COUNTS], u64 (
 /// Bits that tell residuals of two kinds apart. Arguments: the weighted numbers of all residuals, of the first kind and of the second.
 __device__ __forceinline__ u64 split_bits(u64 all, u64 first, u64 second) { return all > first + second ? all - first - second : 0; }
 
-/// Estimate of the bits that `values` residuals with these counts take, and `outliers` values that need more, in fixed point.
-__device__ __forceinline__ u64 estimated_bits(const ResidualCounts& counts, u32 values, u32 outliers) {
+/// Estimated bits of the values that need more than a residual, of a kind of interpolation. Where a fill value may be masked, zeros cannot. `gain`: the bits
+/// fewer that zeros take as exceptions than as escapes; 0 if they are escapes.
+__device__ __forceinline__ u32 bits_of_outliers(const TileJob& job, const KindCounts& counts, u32 kind, u32& gain) {
+  const u32 as_escapes = OUTLIER_BITS * counts.zero_escapes[kind], as_exceptions = EDGE_BITS * (counts.zero_edges + job.edges_of_planes);
+  gain = !job.fills.has_value && as_exceptions < as_escapes ? as_escapes - as_exceptions : 0;
+  return OUTLIER_BITS * counts.outliers[kind] + as_escapes - gain;
+}
+
+/// Estimate of the bits that `values` residuals with these counts take, in fixed point. `outlier_bits`: those of values that need more.
+__device__ __forceinline__ u64 estimated_bits(const ResidualCounts& counts, u32 values, u32 outlier_bits) {
   const u32 zeros = counts.zeros, nonzero = values - zeros, low_bits = counts.magnitude_bits - nonzero;
   const u32 rises = min(counts.rises, min(nonzero, zeros)), small = nonzero - counts.large;
   const u32 from_two_bits = nonzero - counts.ones, from_three_bits = from_two_bits - counts.two_bits, from_four_bits = from_three_bits - counts.three_bits;
@@ -45,7 +53,7 @@ __device__ __forceinline__ u64 estimated_bits(const ResidualCounts& counts, u32 
   const u64 short_bits =
       split_bits(of_nonzero, of_ones, of_two_up) + split_bits(of_two_up, of_two, of_three_up) + split_bits(of_three_up, of_three, of_four_up);
   const u64 long_bits = split_bits(of_all_further, of_four_up, of_further);
-  const u64 whole = counts.large + low_bits + OUTLIER_BITS * outliers;
+  const u64 whole = counts.large + low_bits + outlier_bits;
   return zero_bits + sign_bits + short_bits + long_bits + (whole << LOG_FRACTION);
 }
 
@@ -63,7 +71,7 @@ struct TileDecision {
   const TileJob& job;
   TileSums& sums;
 
-  /// After the first round: the best set of axes, the better one of cubic and linear interpolation, and the kinds with rough axes.
+  /// After the first round: the best set of axes, the better one of cubic and linear interpolation, and the kind with a rough axis.
   __device__ __forceinline__ void decide_first() {
     const TileKind& tiles = job.kinds[DIFFERENCE_KIND];
     const KindCounts &of_sets = sums.kinds[DIFFERENCE_KIND], &of_kinds = sums.kinds[INTERPOLATED_KIND];
@@ -74,34 +82,26 @@ struct TileDecision {
     const bool is_set = lane < 1u << tiles.shape.rank && !(lane & flat), is_kind = is_open && lane >= AXIS_SETS && lane < AXIS_SETS + 2;
     const u32 own_kind = lane == AXIS_SETS + 1 ? LINEAR_INTERPOLATION : 0;
     u64 bits = 0;
+    u32 gain;
     if (is_set || is_kind) {
       bits = estimated_bits(is_set ? of_sets.differences[lane] : of_kinds.residuals[own_kind], is_set ? counted_values(tiles) : residuals(),
-                            is_set ? counted_outliers(tiles, of_sets) : of_kinds.outliers[own_kind]);
+                            is_set ? OUTLIER_BITS * counted_outliers(tiles, of_sets) : bits_of_outliers(job, of_kinds, own_kind, gain));
     }
     const u64 cubic = __shfl_sync(ALL_LANES, bits, AXIS_SETS), linear = __shfl_sync(ALL_LANES, bits, AXIS_SETS + 1);
     const bool is_linear = linear < cubic;
     u64 set_bits;
     const u32 set = best_set(bits, is_set, set_bits);
     const u64 uncorrected = __shfl_sync(ALL_LANES, bits, set);
-    // Rough axes are tried with the better one. The roughest axis comes first: its differences have the greatest estimate. Of equals it is the slower axis.
-    u32 kind = is_linear ? LINEAR_INTERPOLATION : 0, left = ~flat, rough_kinds[MAX_ROUGH_KINDS];
+    // The roughest axis is tried with the better one: its differences have the greatest estimate. Of equals it is the slowest axis.
+    u32 roughest = 0;
+    u64 most = 0;
 #pragma unroll
-    for (u32 number = 0; number < MAX_ROUGH_KINDS; number++) {
-      u32 roughest = 0;
-      u64 most = 0;
-      bool is_found = false;
-#pragma unroll
-      for (u32 axis = MAX_RANK; axis-- > 0;) {
-        const u64 of_axis = __shfl_sync(ALL_LANES, bits, 1u << axis);
-        if ((left >> axis & 1) && (!is_found || of_axis > most)) {
-          roughest = axis;
-          most = of_axis;
-          is_found = true;
-        }
+    for (u32 axis = MAX_RANK; axis-- > 0;) {
+      const u64 of_axis = __shfl_sync(ALL_LANES, bits, 1u << axis);
+      if (!(flat >> axis & 1) && (!roughest || of_axis > most)) {
+        roughest = 1u << axis;
+        most = of_axis;
       }
-      left &= ~(1u << roughest);
-      kind |= 1u << roughest;
-      rough_kinds[number] = number < job.rough_kinds ? kind : NO_KIND;
     }
     if (lane != 0) return;
     sums.is_interpolation_open = is_open;
@@ -110,58 +110,43 @@ struct TileDecision {
     sums.uncorrected_set_bits = uncorrected;
     sums.best_kind = is_linear ? LINEAR_INTERPOLATION : 0;
     sums.best_bits = is_linear ? linear : cubic;
-#pragma unroll
-    for (u32 number = 0; number < MAX_ROUGH_KINDS; number++) sums.rough_kinds[number] = rough_kinds[number];
+    sums.rough_kind = job.has_rough_kind ? sums.best_kind | roughest : NO_KIND;
   }
 
-  /// Makes the best one of these kinds the best so far if it is better; the first of equals wins. Returns the estimate of the differences of interpolated tiles
-  /// along the best set.
-  __device__ __forceinline__ u64 take_best(const u32 (&kinds)[MAX_ROUGH_KINDS]) {
+  /// Makes this kind the best one if it is better than the best so far. Returns the estimate of the differences of interpolated tiles along the best set.
+  __device__ __forceinline__ u64 take_best(u32 kind) {
     const TileKind& tiles = job.kinds[INTERPOLATED_KIND];
     const KindCounts& counts = sums.kinds[INTERPOLATED_KIND];
-    const bool is_set = lane_id() == MAX_ROUGH_KINDS;
-    const u32 kind = lane_id() < MAX_ROUGH_KINDS ? kinds[lane_id()] : NO_KIND;
+    const bool is_set = lane_id() == 1;
     u64 own = ~0ull;
-    if (is_set || kind != NO_KIND) {
+    u32 gain;
+    if (is_set || (lane_id() == 0 && kind != NO_KIND)) {
       own = estimated_bits(is_set ? counts.differences[sums.set] : counts.residuals[kind], is_set ? counted_values(tiles) : residuals(),
-                           is_set ? counted_outliers(tiles, counts) : counts.outliers[kind]);
-    }
-    u64 best_bits = sums.best_bits;
-    u32 best_kind = sums.best_kind;
-#pragma unroll
-    for (u32 number = 0; number < MAX_ROUGH_KINDS; number++) {
-      const u64 of_kind = __shfl_sync(ALL_LANES, own, number);
-      const u32 there = __shfl_sync(ALL_LANES, kind, number);
-      if (of_kind < best_bits) best_bits = of_kind, best_kind = there;
+                           is_set ? OUTLIER_BITS * counted_outliers(tiles, counts) : bits_of_outliers(job, counts, kind, gain));
     }
     __syncwarp();
-    if (lane_id() == 0) sums.best_bits = best_bits, sums.best_kind = best_kind;
+    if (lane_id() == 0 && own < sums.best_bits) sums.best_bits = own, sums.best_kind = kind;
     __syncwarp();
-    return __shfl_sync(ALL_LANES, own, MAX_ROUGH_KINDS);
+    return __shfl_sync(ALL_LANES, own, 1);
   }
 
-  /// The kinds around the best one: without each of its rough axes if it has several, then linear in place of cubic or the reverse if it has any. Those that
-  /// were measured before are left out.
-  __device__ __forceinline__ void find_last_kinds() {
-    if (lane_id() != 0) return;
-    const u32 best = sums.best_kind, rough = best & (AXIS_SETS - 1);
-    u32 count = 0;
-    for (u32 number = 0; number < MAX_ROUGH_KINDS; number++) sums.last_kinds[number] = NO_KIND;
-    for (u32 axis = 0; axis < MAX_RANK; axis++) {
-      const u32 kind = best & ~(1u << axis);
-      bool is_new = (rough >> axis & 1) && __popc(rough) > 1;
-      for (u32 number = 0; number < MAX_ROUGH_KINDS; number++) is_new = is_new && kind != sums.rough_kinds[number];
-      if (is_new) sums.last_kinds[count++] = kind;
-    }
-    if (rough) sums.last_kinds[count] = best ^ LINEAR_INTERPOLATION;
+  /// The last kind: if the best one has a rough axis, linear in place of cubic or the reverse.
+  __device__ __forceinline__ void find_last_kind() {
+    if (lane_id() == 0) sums.last_kind = sums.best_kind & (AXIS_SETS - 1) ? sums.best_kind ^ LINEAR_INTERPOLATION : NO_KIND;
   }
 
-  /// The predictor's byte in a plane, where interpolation is a candidate. All kinds have been measured. `differences`: the estimate that `take_best` returns.
+  /// The predictor's byte in a plane, where interpolation is a candidate, and MASKS_ZEROS if zeros are exceptions. All kinds have been measured. `differences`: the estimate that `take_best` returns.
   __device__ __forceinline__ u32 predictor(u64 differences) const {
     // The chunk's first values along the axes make its differences longer than those of tiles.
     if (sums.uncorrected_set_bits) differences = u64(u128(differences) * sums.set_bits / sums.uncorrected_set_bits);
-    const bool is_better = u128(sums.best_bits) * counted_values(job.kinds[INTERPOLATED_KIND]) < u128(differences) * residuals();
-    return is_better ? INTERPOLATION | sums.best_kind : sums.set;
+    u32 gain;
+    bits_of_outliers(job, sums.kinds[INTERPOLATED_KIND], sums.best_kind, gain);
+    const auto is_below = [&](u64 bits, u32 sixteenths) {
+      return 16 * u128(bits) * counted_values(job.kinds[INTERPOLATED_KIND]) < sixteenths * u128(differences) * residuals();
+    };
+    if (!is_below(sums.best_bits, gain ? MASKED_SIXTEENTHS : 16) && !is_below(sums.best_bits + (u64(gain) << LOG_FRACTION), 16)) return sums.set;
+    const bool is_finer = sums.best_bits < u64(job.finer_steps_below) * residuals();
+    return INTERPOLATION | u32(is_finer) * LEVEL_STEPS | sums.best_kind | (gain ? MASKS_ZEROS : 0);
   }
 
  private:
@@ -221,10 +206,10 @@ __device__ __forceinline__ void decide(const TileJob& job, u32 chunk, u32 round)
     return;
   }
   if (!sums.is_interpolation_open) return;
-  const u64 differences = decision.take_best(round == LAST_ROUND ? sums.last_kinds : sums.rough_kinds);
+  const u64 differences = decision.take_best(round == LAST_ROUND ? sums.last_kind : sums.rough_kind);
   // With one axis there are no rough ones, and no third round.
-  if (round == ROUGH_ROUND && job.rough_kinds > 0) {
-    decision.find_last_kinds();
+  if (round == ROUGH_ROUND && job.has_rough_kind) {
+    decision.find_last_kind();
     return;
   }
   const u32 predictor = decision.predictor(differences);

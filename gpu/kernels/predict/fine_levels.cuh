@@ -116,6 +116,7 @@ struct RowPass {
   const Shape& shape;
   RowMemory<SIZE>& memory;
   const u32 level;
+  const Worth worth;
   const Extents extents;
   u32 stride[MAX_RANK];
   u32 pairs_in_row;
@@ -132,6 +133,7 @@ struct RowPass {
         shape(shape),
         memory(memory),
         level(level),
+        worth(side.kind, level),
         extents(level_extents(shape, level)),
         pairs_in_row((extents.of[0] + 1) / 2),
         is_linear(side.kind & LINEAR_INTERPOLATION),
@@ -267,7 +269,8 @@ struct RowPass {
         if (even_axes.has(k)) even_sum += sum.even;
         if (pair.odd_axes.has(k)) pair.odd_sum += sum.odd;
       }
-      pair.even = side.code(pair.input.even, pair.at.index, mean_prediction<SIZE>(even_sum, even_axes.count()), pair.is_own, pair.output.even);
+      const i32 prediction = mean_prediction<SIZE>(even_sum, even_axes.count());
+      pair.even = side.code(pair.input.even, pair.at.index, worth, prediction, pair.is_own, pair.output.even);
     }
   }
 
@@ -283,7 +286,8 @@ struct RowPass {
         sum += u32(weights.of[0]) * u32(b[has_a ? -1 : 0]) + u32(weights.of[1]) * u32(b[0]) + u32(weights.of[2]) * u32(b[has_c ? 1 : 0]) +
                u32(weights.of[3]) * u32(b[has_d ? 2 : 0]);
       }
-      odd = side.code(pair.input.odd, pair.at.index + stride[0], mean_prediction<SIZE + 1>(sum, pair.odd_axes.count()), true, pair.output.odd);
+      const i32 prediction = mean_prediction<SIZE + 1>(sum, pair.odd_axes.count());
+      odd = side.code(pair.input.odd, pair.at.index + stride[0], worth, prediction, true, pair.output.odd);
     }
     const Two<i32> positions = {pair.even, odd};
     side.template write<(SIZE > 0)>(access, pair.at, positions, pair.output);

@@ -186,16 +186,16 @@ struct EncodeSide {
   }
 
   /// Encodes the value at `index` and returns its position. An exception is noted only if `is_own`.
-  __device__ __forceinline__ i32 code(V value, u32 index, i32 prediction, bool is_own, Code& output) const {
+  __device__ __forceinline__ i32 code(V value, u32 index, const Worth& worth, i32 prediction, bool is_own, Code& output) const {
     i32 residual = 0, position = on_grid<V>(prediction);
     const bool filled = is_fill(fills, u64(ValueType<V>::to_bits(value)), double(value));
     if constexpr (IS_BINARY32<V>) {
-      if (!filled && fast.encode(value, prediction, residual, position)) {
+      if (!filled && fast.encode(value, worth, prediction, residual, position)) {
         output = residual;
         return position;
       }
     }
-    if ((filled || !encode_position(value, bound, fine, prediction, residual, position)) && is_own) {
+    if ((filled || !encode_position(value, bound, fine, worth, prediction, residual, position)) && is_own) {
       // The mask is 0 where a job begins. Its bits may be set in any order.
       atomicOr(&job.mask[(u64(blockIdx.y) * job.segments + index / SEGMENT) * MASK_WORDS + index % SEGMENT / 32], 1u << (index % 32));
     }
@@ -203,8 +203,8 @@ struct EncodeSide {
     return position;
   }
   /// Encodes the value at `index` and returns its position. `residual_index` is in the order of coding.
-  __device__ __forceinline__ i32 code_value(V value, u32 index, u32 residual_index, i32 prediction) const {
-    return code(value, index, prediction, true, residuals[residual_index]);
+  __device__ __forceinline__ i32 code_value(V value, u32 index, u32 residual_index, const Worth& worth, i32 prediction) const {
+    return code(value, index, worth, prediction, true, residuals[residual_index]);
   }
 
   __device__ __forceinline__ bool values_are_aligned() const { return u64(chunk) % (2 * sizeof(V)) == 0; }
@@ -277,12 +277,12 @@ struct DecodeSide {
   __device__ __forceinline__ void load(Room& room, u32 number, u32) const { room.residuals[number] = i32(residuals[number]); }
 
   /// The position of a value.
-  __device__ __forceinline__ i32 code(Code residual, u32, i32 prediction, bool, Code&) const {
-    return position_of<V>(prediction, i32(residual));
+  __device__ __forceinline__ i32 code(Code residual, u32, const Worth& worth, i32 prediction, bool, Code&) const {
+    return position_of<V>(prediction, i32(residual), worth);
   }
   /// Restores the value at `index` from its residual and returns its position.
-  __device__ __forceinline__ i32 code_value(i32 residual, u32 index, u32, i32 prediction) const {
-    const i32 position = position_of<V>(prediction, residual);
+  __device__ __forceinline__ i32 code_value(i32 residual, u32 index, u32, const Worth& worth, i32 prediction) const {
+    const i32 position = position_of<V>(prediction, residual, worth);
     if (writes_values) reinterpret_cast<Bits*>(output)[index] = bits_of(position);
     return position;
   }

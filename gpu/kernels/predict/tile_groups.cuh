@@ -15,6 +15,9 @@ struct GroupMemory {
 };
 static_assert(GROUP_TILES <= 8, "a bit a tile");
 
+/// A zero that is an escape, in a thread's sum over outliers.
+constexpr u32 ZERO_ESCAPE = 1u << 16;
+
 /// A thread's part in the interpolation of a group of tiles. ALL_BETWEEN: every value of the group is between positions, so that each has a residual.
 template <typename Memory, bool ALL_BETWEEN>
 struct GroupCoder {
@@ -24,7 +27,7 @@ struct GroupCoder {
   bool is_linear;
   ThreadCounts sums;
   u32 residuals;  // that count
-  u32 outliers;   // escapes, and exceptions that have a code
+  u32 outliers;   // escapes, and exceptions that have a code; zeros that are escapes count ZERO_ESCAPE
 
   /// Codes the value of each tile at an index and puts its position in place of its entry. The residual is that of the nearest position.
   __device__ __forceinline__ void code_values(u32 index, u32 number, const i32 (&predictions)[GROUP_TILES]) {
@@ -44,7 +47,7 @@ struct GroupCoder {
       zeros |= u32(residual == 0) << tile;
       if (counts && tile < block.count) {
         sums.add(residual);
-        outliers += is_escape || how == OUT_OF_REACH;
+        outliers += is_escape ? nearest == 0 ? ZERO_ESCAPE : 1 : how == OUT_OF_REACH;
       }
     }
     if (counts) residuals += block.count;
@@ -183,6 +186,21 @@ __device__ __forceinline__ bool load_entries(const TileBlock& block, Memory& mem
   return others & ENTRY_KINDS;
 }
 
+/// Counts the neighbours along a row of a group of tiles of which one is a zero.
+template <typename Memory>
+__device__ __forceinline__ void count_zero_edges(const TileBlock& block, const Memory& memory) {
+  const Shape& shape = block.kind().shape;
+  u32 edges = 0;
+  for (u32 index = threadIdx.x; index < shape.elements; index += TILE_THREADS) {
+    if (index % shape.extents[0] == 0) continue;
+    const GroupEntry here = memory.entries[index], before = memory.entries[index - 1];
+#pragma unroll
+    for (u32 tile = 0; tile < GROUP_TILES; tile++) edges += tile < block.count && (here.of[tile] == ZERO) != (before.of[tile] == ZERO);
+  }
+  edges = __reduce_add_sync(ALL_LANES, edges);
+  if (lane_id() == 0 && edges) atomicAdd(&block.sums().zero_edges, edges);
+}
+
 /// Interpolates a group of tiles, whose entries are in `memory`, and counts its residuals. `interpolation`: the number of its kind. The caller has
 /// passed a barrier behind its writes of the entries.
 template <bool ALL_BETWEEN, typename Memory>
@@ -191,6 +209,11 @@ __device__ __forceinline__ void measure_residuals(const TileBlock& block, Memory
   const TilePasses& passes = *block.job.passes;
   const TileTerm* terms = terms_of(block.job, interpolation);
   const u32 first = kind.uncounted_residuals;
+  // The entries are the same for all kinds of interpolation: one of them counts the edges of zeros, before positions replace the entries.
+  if (!ALL_BETWEEN && interpolation == 0) {
+    count_zero_edges(block, memory);
+    __syncthreads();
+  }
   GroupCoder<Memory, ALL_BETWEEN> coder = {block, memory, first, (interpolation & LINEAR_INTERPOLATION) != 0, {}, 0, 0};
   if (threadIdx.x == 0) {
     const i32 predictions[GROUP_TILES] = {};
@@ -214,10 +237,11 @@ __device__ __forceinline__ void measure_residuals(const TileBlock& block, Memory
     rises += __popc(u32(memory.zeros[index - 1]) & ~u32(memory.zeros[index]) & here);
   }
   const ResidualCounts counted = coder.sums.sum_of_warp(__reduce_add_sync(ALL_LANES, coder.residuals), __reduce_add_sync(ALL_LANES, rises));
-  const u32 outliers = __reduce_add_sync(ALL_LANES, coder.outliers);
+  const u32 outliers = __reduce_add_sync(ALL_LANES, coder.outliers % ZERO_ESCAPE), zero_escapes = __reduce_add_sync(ALL_LANES, coder.outliers / ZERO_ESCAPE);
   if (lane_id() == 0) {
     add_counts(block.sums().residuals[interpolation], counted);
     atomicAdd(&block.sums().outliers[interpolation], outliers);
+    if (zero_escapes) atomicAdd(&block.sums().zero_escapes[interpolation], zero_escapes);
   }
 }
 

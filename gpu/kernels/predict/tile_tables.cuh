@@ -83,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS) make_tile_tables(cons
     __syncthreads();
     if (warp_id() == 0) make_classes(extents, classes);
     __syncthreads();
-    CoarseLevel here = {classes, extents, {}, level, extents.halved().count(), INTERPOLATION | interpolation};
+    CoarseLevel here = {classes, extents, {}, level, extents.halved().count(), INTERPOLATION | interpolation, Worth(POSITIONS_PER_STEP)};
 #pragma unroll
     for (u32 axis = 0; axis < MAX_RANK; axis++) here.stride[axis] = shape.strides[axis] << level;
     make_terms<1>(here, shape, terms, *job.passes, pass);

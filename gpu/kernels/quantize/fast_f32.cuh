@@ -1,7 +1,7 @@
 // Stage 1 in binary32 where its result is provably that of f64. CPU: codec/src/quantize/fast_f32.rs.
 #pragma once
 
-#include "../job.cuh"
+#include "fine_grid.cuh"
 
 /// Quantizes binary32 values in binary32, and says which results are certain to be those of f64. CPU: codec/src/quantize/fast_f32.rs, which
 /// bounds the errors.
@@ -33,17 +33,18 @@ struct FastF32 {
   }
 
   /// Residual and position of a value on the fine grid (FORMAT.md §5.2), where they are certain.
-  __device__ __forceinline__ bool encode(float value, i32 prediction, i32& residual, i32& position) const {
+  __device__ __forceinline__ bool encode(float value, const Worth& worth, i32 prediction, i32& residual, i32& position) const {
     constexpr float ROUND = float(FAST_ROUNDING);
     const auto code_of = [](float sum) { return i32(__float_as_uint(sum) - __float_as_uint(ROUND)); };
     const float scaled = value * inverse_step, steps = scaled + ROUND;
     const i32 predicted = i32(u32(prediction) + POSITIONS_PER_STEP / 2) >> POSITIONS_PER_STEP_LOG;
     const i32 predicted_rest = i32(u32(prediction) - u32(predicted) * POSITIONS_PER_STEP);
-    const float distance = scaled - float(predicted) - float(predicted_rest) * float(FINE_SPACING), sum = distance + ROUND;
-    const i32 found = code_of(sum), led_to = i32(u32(prediction) + u32(found) * POSITIONS_PER_STEP);
-    const bool is_certain = fabsf(scaled) <= float(FAST_ALL_POSITIONS) && fabsf(distance) <= float(FAST_MAX_DISTANCE) &&
-                            fabsf(distance - (sum - ROUND)) + (fabsf(scaled) + fabsf(distance)) * float(FAST_TIE_MARGIN_PER_STEP) <=
-                                0.5f - float(FAST_TIE_MARGIN);
+    const float distance = scaled - float(predicted) - float(predicted_rest) * float(FINE_SPACING);
+    const float per_step = float(worth.per_step), in_residuals = distance * per_step, sum = in_residuals + ROUND;
+    const i32 found = code_of(sum), led_to = i32(u32(prediction) + u32(found) * worth.positions);
+    const float reach = fabsf(scaled) + fabsf(distance);
+    const bool is_certain = reach <= float(FAST_ALL_POSITIONS) && fabsf(in_residuals - (sum - ROUND)) + reach * (float(FAST_TIE_MARGIN_PER_STEP) * per_step) <=
+                                                                     0.5f - float(FAST_TIE_MARGIN) * per_step;
     // A value that may be on a position stays there.
     const float rest = (scaled - (steps - ROUND)) * float(SPACINGS_PER_STEP), rest_sum = rest + ROUND;
     const i32 nearest = code_of(steps) * i32(POSITIONS_PER_STEP) + code_of(rest_sum);

@@ -75,16 +75,43 @@ struct Nearest {
 /// Whether a residual of interpolation is an escape.
 __device__ __forceinline__ bool is_escape(i32 residual) { return (residual < 0 ? 0u - u32(residual) : u32(residual)) >= ESCAPE_FROM; }
 
+/// What a residual of 1 is worth on a level of a chunk (FORMAT.md §6.2).
+struct Worth {
+  u32 positions;
+  double per_step;  // residuals per step
+
+  __device__ __forceinline__ explicit Worth(u32 positions) : positions(positions), per_step(double(POSITIONS_PER_STEP) / double(positions)) {}
+  /// On a level, by the predictor's byte.
+  __device__ __forceinline__ Worth(u32 predictor, u32 level)
+      : Worth(u32(POSITIONS_OF_LEVELS >> 4 * (4 * ((predictor & ~INTERPOLATION) / LEVEL_STEPS) + min(level, 3u))) & 15) {}
+
+  /// At a prediction: a step where not all positions are on the grid.
+  template <typename V>
+  __device__ __forceinline__ bool is_step_at(i32 prediction) const {
+    return ValueType<V>::SPACING_GROWS && low_bits_at(prediction) != 0;
+  }
+  template <typename V>
+  __device__ __forceinline__ u32 positions_at(i32 prediction) const {
+    return is_step_at<V>(prediction) ? POSITIONS_PER_STEP : positions;
+  }
+  template <typename V>
+  __device__ __forceinline__ double per_step_at(i32 prediction) const {
+    return is_step_at<V>(prediction) ? 1.0 : per_step;
+  }
+};
+
 /// The position to which a residual leads from a prediction.
 template <typename V>
-__device__ __forceinline__ i32 position_of(i32 prediction, i32 residual) {
-  return on_grid<V>(i32(u32(prediction) + (is_escape(residual) ? u32(residual) - ESCAPE_BASE : u32(residual) * POSITIONS_PER_STEP)));
+__device__ __forceinline__ i32 position_of(i32 prediction, i32 residual, const Worth& worth) {
+  const u32 distance = is_escape(residual) ? u32(residual) - ESCAPE_BASE : u32(residual) * worth.positions_at<V>(prediction);
+  return on_grid<V>(i32(u32(prediction) + distance));
 }
 
 /// Residual and position of a value by the rules of FORMAT.md §5.2; false for an exception, with a residual of 0 and its position. Callers test before whether
 /// the value has the bits of a masked fill value, which is an exception, too.
 template <typename V>
-__device__ __forceinline__ bool encode_position(V value, double bound, const FineGrid& fine, i32 prediction, i32& residual, i32& position) {
+__device__ __forceinline__ bool encode_position(V value, double bound, const FineGrid& fine, const Worth& worth, i32 prediction, i32& residual,
+                                                i32& position) {
   const double x = double(value), scaled = x * fine.inverse_step;
   residual = 0;
   position = on_grid<V>(prediction);
@@ -95,11 +122,12 @@ __device__ __forceinline__ bool encode_position(V value, double bound, const Fin
   const auto holds = [&](i32 candidate) {
     return candidate >= -POSITION_LIMIT && candidate < POSITION_LIMIT && fabs(x - double(fine.restore<V>(candidate))) <= bound;
   };
-  const double sum = (x - fine.value(aligned(prediction, nearest_position, ValueType<V>::SPACING_GROWS))) * fine.inverse_step + ROUNDING;
+  const double distance = (x - fine.value(aligned(prediction, nearest_position, ValueType<V>::SPACING_GROWS))) * fine.inverse_step;
+  const double sum = distance * worth.per_step_at<V>(prediction) + ROUNDING;
   if (fabs(sum - ROUNDING) < double(ESCAPE_FROM)) {
-    const i32 steps = __double2loint(sum), candidate = on_grid<V>(i32(u32(prediction) + u32(steps) * POSITIONS_PER_STEP));
+    const i32 found = __double2loint(sum), candidate = on_grid<V>(i32(u32(prediction) + u32(found) * worth.positions_at<V>(prediction)));
     if (holds(candidate) && (!nearest.exact || candidate == nearest_position)) {
-      residual = steps;
+      residual = found;
       position = candidate;
       return true;
     }

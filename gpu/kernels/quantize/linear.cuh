@@ -92,7 +92,7 @@ __device__ Grid make_grid(const EncodeParameters& parameters, u32 lattice_key) {
     bool comes_back = quantize_one<V>(fill, grid, code) && fabs(double(code)) < FAR_FILL &&
                       ValueType<V>::to_bits(restore_value<V>(double(code), grid.step)) == ValueType<V>::to_bits(fill);
     grid.fills.bits = parameters.fills.bits;
-    grid.fills.has_value = !comes_back;
+    grid.fills.has_value = !comes_back || parameters.fills.has_value == IS_MASKED;
   }
   grid.fills.least = parameters.fills.least;
   grid.fills.greatest = parameters.fills.greatest;

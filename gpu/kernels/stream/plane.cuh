@@ -334,8 +334,8 @@ __device__ void find_blocks(const DecodeJob& job, u32 part) {
     const u32 lane_width = field(LANE_WIDTH_AT, WIDTH_BITS), extra_width = field(EXTRA_WIDTH_AT, WIDTH_BITS);
     // The host has planned by the first plane's predictor.
     const bool interpolated = number == CODES && job.interpolated;
-    const u32 set = interpolated ? (predictor & ~LINEAR_INTERPOLATION) ^ INTERPOLATION : predictor;
-    good = set >> rank == 0;
+    const u32 set = interpolated ? predictor % LINEAR_INTERPOLATION : predictor;
+    good = set >> rank == 0 && (!interpolated || predictor - INTERPOLATION < LEVEL_STEPS_NUMBERS * LEVEL_STEPS);
     const bool has_few_lanes = header >> FEW_LANES_AT;
     good = good && block_log <= MAX_BLOCK_LOG && lane_width <= 32 && extra_width <= 32 && (book == CUSTOM_BOOK || book == BIT_PLANES || book < BOOKS);
     if (book == BIT_PLANES) good = good && block_log == MIN_BLOCK_LOG && extra_width == 0 && !has_few_lanes;

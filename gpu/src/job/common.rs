@@ -6,6 +6,8 @@ use quire_codec::stages::codebook::MAX_CODE_BITS;
 use crate::declare::{shared_constants, shared_structs};
 
 shared_constants! {
+    /// In `Fills`: the fill value is masked, even where its code gives it back.
+    pub const IS_MASKED: u32 = 2;
     /// Planes of a chunk: codes, exception mask, exception bits.
     pub const PLANES: usize = 3;
     /// Index of the plane of quantization codes.
@@ -87,7 +89,7 @@ shared_structs! {
         pub least: f64,
         /// The greatest value that is not far.
         pub greatest: f64,
-        /// 1 if there is a fill value.
+        /// 1 if there is a fill value, IS_MASKED if it is masked on every grid.
         pub has_value: u32,
         /// 1 if values may be far.
         pub has_far: u32,

@@ -31,11 +31,10 @@ shared_constants! {
     /// Tiles of up to this number of values, as all with fewer than four axes are that are not thin, leave room for more blocks on a multiprocessor.
     pub const SMALL_TILE_VALUES: usize = 896;
 
-    /// Most kinds of interpolation with rough axes that are measured for a chunk, and most kinds around the best one of these: without each of its rough axes
-    /// but the last, and linear in place of cubic or the reverse.
-    pub const MAX_ROUGH_KINDS: usize = MAX_RANK - 1;
     /// In place of the number of a kind of interpolation: there is none.
     pub const NO_KIND: u32 = 255;
+    /// Beside a predictor's byte: zeros are exceptions.
+    pub const MASKS_ZEROS: u32 = 256;
 
     /// Round in which a batch's kinds are measured: those without rough axes.
     pub const FIRST_ROUND: u32 = 0;
@@ -91,8 +90,12 @@ shared_structs! {
         pub differences: [ResidualCounts; AXIS_SETS],
         /// Residuals of each kind of interpolation.
         pub residuals: [ResidualCounts; INTERPOLATION_KINDS],
-        /// By kind of interpolation: escapes among these residuals, and exceptions that have a code.
+        /// By kind of interpolation: escapes among these residuals, and exceptions that have a code; zeros do not count.
         pub outliers: [u32; INTERPOLATION_KINDS],
+        /// By kind of interpolation: zeros among these residuals that are escapes.
+        pub zero_escapes: [u32; INTERPOLATION_KINDS],
+        /// Neighbours along a row of which one is a zero, and the other is not.
+        pub zero_edges: u32,
         /// Values between two steps of the fine grid.
         pub between_steps: u32,
         /// Values with a code that are out of the fine grid's reach.
@@ -111,10 +114,10 @@ shared_structs! {
         // What follows is of a batch alone.
         /// 1 if interpolation is a candidate.
         pub is_interpolation_open: u32,
-        /// Numbers of the kinds of interpolation with rough axes that are measured, then `NO_KIND`.
-        pub rough_kinds: [u32; MAX_ROUGH_KINDS],
-        /// Numbers of the kinds that are measured last, then `NO_KIND`.
-        pub last_kinds: [u32; MAX_ROUGH_KINDS],
+        /// Number of the kind with a rough axis that is measured, or `NO_KIND`.
+        pub rough_kind: u32,
+        /// Number of the kind that is measured last, or `NO_KIND`.
+        pub last_kind: u32,
         /// The best set of axes.
         pub set: u32,
         /// Number of the best kind of interpolation so far.
@@ -161,10 +164,14 @@ shared_structs! {
         pub candidate_numbers: [u8; INTERPOLATION_KINDS],
         /// Extents of a chunk, fastest first.
         pub extents: [u32; MAX_RANK],
-        /// Kinds of interpolation with rough axes to measure in a batch: one less than there are axes longer than 1.
-        pub rough_kinds: u32,
+        /// 1 if a kind of interpolation with a rough axis is measured in a batch: several axes are longer than 1.
+        pub has_rough_kind: u32,
         /// Tiles of `DIFFERENCE_KIND` that a block takes.
         pub tiles_per_block: u32,
+        /// Ends of rows of zeros that would take as many bits as the tiles' share of what the planes of exceptions have besides.
+        pub edges_of_planes: u32,
+        /// Estimated bits per residual, in fixed point, below which interpolation has finer steps on coarse levels.
+        pub finer_steps_below: u32,
         /// By kind of tiles and index of a value, where it is read, in values from a tile's first one: `[TILE_KINDS][MAX_TILE_VALUES]`.
         pub offsets: Pointer<u32>,
         /// By kind of tiles, the values whose differences count: `[TILE_KINDS][MAX_TILE_VALUES]`.

@@ -75,7 +75,7 @@ impl Compressing<'_> {
             |room| batch.choose(loaded, choice, self.layout, &room.stream, &mut room.tiles, |_| Ok(())),
             |room, stream| {
                 let predictor = Axes::all(&self.layout.shape).into();
-                let parameters = encode_parameters(self.layout, self.config, &choice.grid(), predictor);
+                let parameters = encode_parameters(self.layout, self.config, &choice.grid(false), predictor);
                 let parameters = memory::collect((0..count).map(|_| parameters))?;
                 room.send_in(stream, &parameters, plan.job.parameters.address())?;
                 plan.inspect(stream, &loaded.kernels, loaded.multiprocessors)

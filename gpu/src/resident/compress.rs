@@ -30,7 +30,7 @@ use crate::memory::download;
 use crate::parameters::{constant_parameters, dataset_books, encode_parameters};
 use crate::plan::{EncodePlan, EncodeVariant, Key, Memory, Variant};
 use crate::room::{MAX_ROOMS, Room};
-use crate::tiles::predictor_of;
+use crate::tiles::chosen_by_kernels;
 
 /// Most threads of a set that decide on chunks, with the host's values or without.
 const MAX_LOOKING: usize = 8;
@@ -310,7 +310,8 @@ impl<'a> Compressing<'a> {
         if inspection.has_no_lattice == 0 || inspection.is_bound_below_digits == 1 {
             return None;
         }
-        Some(self.kernels_with(self.config, &choice.grid(), predictor_of(predictor, self.layout)?, true))
+        let (grid, predictor) = chosen_by_kernels(predictor, choice, self.layout)?;
+        Some(self.kernels_with(self.config, &grid, predictor, true))
     }
 
     fn constant(&self) -> Decision {

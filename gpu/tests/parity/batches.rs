@@ -1,8 +1,8 @@
 //! Batches of chunks in device memory, whose streams are those of single chunks.
 
-use quire_codec::stages::predictor::{InterpolationKind, Predictor};
+use quire_codec::stages::predictor::InterpolationKind;
 use quire_codec::{ByteOrder, Coding, Config, Header, PredictorPolicy, Scalar};
-use quire_gpu::{Batch, batch_predictor};
+use quire_gpu::{Batch, batch_choice};
 
 use crate::common::{CONTENTS, chunk_of, layout};
 use crate::report::Report;
@@ -33,8 +33,8 @@ fn batches_are_chunk_by_chunk() {
         let chunks: Vec<&Vec<u8>> = chunks
             .iter()
             .filter(|chunk| {
-                let found = batch_predictor(chunk, &layout, &config);
-                predictor == PredictorPolicy::Lorenzo || found.is_ok_and(Predictor::is_interpolation)
+                let found = batch_choice(chunk, &layout, &config);
+                predictor == PredictorPolicy::Lorenzo || found.is_ok_and(|(_, predictor)| predictor.is_interpolation())
             })
             .collect();
         if chunks.is_empty() && scalar.size() == 2 {

@@ -53,15 +53,15 @@ impl TileReport {
             return;
         };
         let expected = choice.measure(chunk, layout).expect("memory");
-        let predictor = self.cpu.choose(chunk, layout, config).expect("memory").1;
+        let chosen = self.cpu.choose(chunk, layout, config).expect("memory");
         self.on_host += 1;
         self.on_device += usize::from(there.is_some());
-        self.interpolated += usize::from(predictor.is_interpolation());
+        self.interpolated += usize::from(chosen.1.is_interpolation());
         self.without_interpolation += usize::from(choice.interpolated_tiles().is_some() && expected.interpolated.is_none());
         for (place, found) in [("copies", measured), ("device memory", there)] {
-            let is_right = found.as_ref().is_none_or(|found| (found.counts, found.predictor) == (expected, predictor));
+            let is_right = found.as_ref().is_none_or(|found| (found.counts, found.chosen) == (expected, chosen));
             if !is_right {
-                self.failures.push(format!("{what}, {place}: {found:?} in place of {expected:?} and {predictor:?}"));
+                self.failures.push(format!("{what}, {place}: {found:?} in place of {expected:?} and {chosen:?}"));
             }
         }
         // In a batch the kernels decide, and measure the kinds of interpolation and the differences of interpolated tiles that they need.
@@ -69,14 +69,14 @@ impl TileReport {
             let mut of_kinds = expected;
             if let Some(counts) = &mut of_kinds.interpolated {
                 for kind in (0..counts.outliers.len()).filter(|kind| !found.kinds.contains(kind)) {
-                    (counts.residuals[kind], counts.outliers[kind]) = Default::default();
+                    (counts.residuals[kind], counts.outliers[kind], counts.zero_escapes[kind]) = Default::default();
                 }
                 for set in (0..counts.differences.len()).filter(|&set| found.set != Some(set)) {
                     counts.differences[set] = Default::default();
                 }
             }
-            if (found.counts, found.predictor) != (of_kinds, Some(predictor)) {
-                self.failures.push(format!("{what}, batch: {found:?} in place of {of_kinds:?} and {predictor:?}"));
+            if (found.counts, found.chosen) != (of_kinds, Some(chosen)) {
+                self.failures.push(format!("{what}, batch: {found:?} in place of {of_kinds:?} and {chosen:?}"));
             }
         }
     }

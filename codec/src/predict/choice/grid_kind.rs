@@ -31,8 +31,7 @@ pub(crate) fn for_floats<V: Value>(
     match config.bound {
         ErrorBound::Absolute(bound) => {
             let quantizer = Quantizer::for_chunk::<V>(chunk, order, bound, config.fills::<V>());
-            let predictor = chooser.choose::<V>(chunk, layout, &quantizer, config, coded)?;
-            Ok((Grid::Linear(quantizer), predictor))
+            chooser.choose::<V>(chunk, layout, &quantizer, config, coded)
         }
         ErrorBound::PointwiseRelative(bound) if !is_too_fine(bound, V::SIZE) => {
             let grid = Logarithm::for_chunk::<V>(chunk, order, bound, config.fill::<V>());

@@ -62,6 +62,8 @@ impl InterpolatedTiles {
             self.lanes.load::<V>(tile, &self.values, order, fine, &self.without_code);
             self.outliers.push(outliers);
         }
+        // Two values cannot be masked.
+        self.lanes.count_zero_edges(tiles.extents[0], choice.edges_of_planes(), fine.masks_fill_value());
         Ok(true)
     }
 
@@ -116,6 +118,8 @@ impl InterpolatedTiles {
             let stats = self.residuals(choice, kind)?;
             counts.residuals[kind.number()] = stats.into();
             counts.outliers[kind.number()] = stats.outliers as u32;
+            counts.zero_escapes[kind.number()] = stats.zero_escapes as u32;
+            counts.zero_edges = stats.zero_edges as u32;
         }
         Ok(Some(counts))
     }

@@ -2,12 +2,12 @@
 //! [`super::plain_axes`] has the choice of axes on other grids.
 
 use super::axes_of;
-use crate::layout::{ByteOrder, Layout, MAX_RANK, Shape};
+use crate::layout::{Axes, ByteOrder, Layout, MAX_RANK, Shape};
 use crate::number::fixed_log2::{LOG_FRACTION, log2_fixed};
 use crate::number::value::Value;
 use crate::predict::interpolation::{Interpolation, plain as interpolation};
 use crate::predict::lorenzo::plain as lorenzo;
-use crate::predict::predictor::{InterpolationKind, Predictor};
+use crate::predict::predictor::InterpolationKind;
 use crate::quantize::bitmap::Bitmap;
 use crate::quantize::fine_grid::{FineGrid, aligned};
 use crate::quantize::linear;
@@ -19,6 +19,26 @@ pub(super) struct Plain<'a, V> {
     pub(super) layout: Layout,
     pub(super) quantizer: &'a Quantizer,
     pub(super) values: Vec<V>,
+}
+
+/// What is chosen.
+enum Chosen {
+    Axes(Axes),
+    /// A kind of interpolation, its estimate, and whether zeros are exceptions.
+    Interpolation(InterpolationKind, Estimate, bool),
+}
+
+/// The estimates of a kind of interpolation: with zeros as escapes, and with zeros as exceptions if that is less.
+#[derive(Clone, Copy)]
+struct Residuals {
+    as_escapes: Estimate,
+    masked: Option<Estimate>,
+}
+
+impl Residuals {
+    fn best(self) -> Estimate {
+        self.masked.unwrap_or(self.as_escapes)
+    }
 }
 
 /// Larger magnitudes of residuals on an absolute bound's grid count as this one.
@@ -177,22 +197,28 @@ impl<V: Value> Plain<'_, V> {
         estimate(&stretches, MOST, outliers)
     }
 
-    /// The estimate of interpolated tiles' residuals.
+    /// How many neighbours along a row there are of which one is a zero; `None` if zeros cannot be masked.
+    fn zero_edges(&self, values: &[V], row: usize, is_zero: impl Fn(V) -> bool) -> Option<usize> {
+        let ends = |row: &[V]| row.windows(2).filter(|pair| is_zero(pair[0]) != is_zero(pair[1])).count();
+        self.quantizer.fills().value().is_none().then(|| values.chunks(row).map(ends).sum())
+    }
+
+    /// The estimates of interpolated tiles' residuals.
     fn residuals_of_tiles(
         &self,
         tiles: &[Vec<V>],
         sides: [usize; MAX_RANK],
         kind: InterpolationKind,
         fine: &FineGrid<V>,
-    ) -> Estimate {
+    ) -> Residuals {
         let uncounted: usize = match sides.iter().filter(|&&side| side > 1).count() {
             3.. => sides.iter().map(|side| side.div_ceil(4)).product(),
             _ => 0,
         };
-        let (mut stretches, mut outliers) = (Vec::new(), 0);
+        let (mut stretches, mut outliers, mut zeros) = (Vec::new(), 0, 0);
         for tile in tiles {
             let mut number = 0;
-            let mut residuals = interpolation::residuals(sides, kind, |index, prediction| {
+            let mut residuals = interpolation::residuals(sides, kind, |index, prediction, _| {
                 number += 1;
                 let value = tile[index];
                 let nearest = fine.position(value).filter(|_| self.has_code(value));
@@ -204,7 +230,12 @@ impl<V: Value> Plain<'_, V> {
                         (residual, prediction + 8 * residual)
                     }
                     nearest => {
-                        outliers += usize::from(self.has_code(value) && number > uncounted);
+                        let counts = usize::from(self.has_code(value) && number > uncounted);
+                        if value.to_f64() == 0.0 {
+                            zeros += counts
+                        } else {
+                            outliers += counts
+                        };
                         (0, nearest.map_or(prediction, |(position, _)| position))
                     }
                 }
@@ -212,45 +243,56 @@ impl<V: Value> Plain<'_, V> {
             residuals.drain(..uncounted);
             stretches.push(residuals);
         }
-        estimate(&stretches, MOST, outliers)
+        let is_zero = |value: V| value.to_f64() == 0.0 && self.has_code(value);
+        let edges = tiles.iter().try_fold(0, |sum, tile| Some(sum + self.zero_edges(tile, sides[0], is_zero)?));
+        let of_planes = 128 * tiles.len() * tiles[0].len() / self.values.len();
+        let as_escapes = estimate(&stretches, MOST, outliers + zeros);
+        let others = estimate(&stretches, MOST, outliers);
+        let edges = edges.map(|edges| edges + of_planes).filter(|edges| 8 * edges < 40 * zeros);
+        let masked = edges.map(|edges| Estimate { bits: others.bits + (8 * edges as u64) * 65_536, ..others });
+        Residuals { as_escapes, masked }
     }
 
-    /// The best kind of interpolation and its estimate. `is_around`: whether the kinds around `B` are tried, too.
+    /// The best kind of interpolation and its estimate.
     fn best_kind(
         &self,
         of_axis: impl Fn(usize) -> Estimate,
         mut of_kind: impl FnMut(InterpolationKind) -> Estimate,
-        is_around: bool,
     ) -> (InterpolationKind, Estimate) {
-        let mut axes: Vec<usize> = (0..MAX_RANK).rev().filter(|&axis| self.extents()[axis] > 1).collect();
-        axes.sort_by_key(|&axis| std::cmp::Reverse(of_axis(axis).bits));
         let mut try_kind = |rough, is_linear| {
             let kind = InterpolationKind::new(rough, is_linear);
             (kind, of_kind(kind))
         };
-        let mut tried = vec![try_kind(0, false), try_kind(0, true)];
-        let is_linear = tried[1].1.bits < tried[0].1.bits;
-        for number in 1..axes.len() {
-            tried.push(try_kind(axes[..number].iter().fold(0u8, |set, axis| set | 1u8 << axis), is_linear));
-        }
         let best_of = |tried: &[(InterpolationKind, Estimate)]| *tried.iter().min_by_key(|(_, estimate)| estimate.bits).unwrap();
-        let rough = if is_around { best_of(&tried).0.rough() } else { 0 };
-        for axis in (0..MAX_RANK).filter(|axis| rough >> axis & 1 == 1 && rough.count_ones() > 1) {
-            tried.push(try_kind(rough - (1 << axis), is_linear));
-        }
-        if rough > 0 {
-            tried.push(try_kind(rough, !is_linear));
+        let mut tried = vec![try_kind(0, false), try_kind(0, true)];
+        let is_linear = best_of(&tried).0.is_linear();
+        let axes: Vec<usize> = (0..MAX_RANK).filter(|&axis| self.extents()[axis] > 1).collect();
+        if axes.len() > 1 {
+            let roughest = 1 << axes.into_iter().max_by_key(|&axis| of_axis(axis).bits).unwrap();
+            tried.push(try_kind(roughest, is_linear));
+            if best_of(&tried).0.rough() > 0 {
+                tried.push(try_kind(roughest, !is_linear));
+            }
         }
         best_of(&tried)
     }
 
-    /// The predictor. `fine` is disabled where interpolation is no candidate.
-    pub(super) fn predictor(&self, fine: &FineGrid<V>) -> Predictor {
+    /// The predictor's byte, and whether zeros are exceptions. `fine` is disabled where interpolation is no candidate.
+    pub(super) fn predictor(&self, fine: &FineGrid<V>, for_less_noise: bool) -> (u8, bool) {
         let sides = tile_extents(self.extents(), 64);
-        if self.values.len() / 64 < sides.iter().product() { self.by_all_values(fine) } else { self.by_tiles(fine) }
+        let is_small = self.values.len() / 64 < sides.iter().product();
+        match if is_small { self.by_all_values(fine) } else { self.by_tiles(fine) } {
+            Chosen::Axes(axes) => (axes.to_byte(), false),
+            Chosen::Interpolation(kind, estimate, masks_zeros) => {
+                let axes = self.extents().into_iter().filter(|&extent| extent > 1).count();
+                let few_bits = u128::from(estimate.bits) < 26_214 * u128::from(estimate.values);
+                let is_finer = if for_less_noise { axes >= 2 } else { axes >= 3 && few_bits };
+                (kind.to_byte() | if is_finer { 0x20 } else { 0 }, masks_zeros)
+            }
+        }
     }
 
-    fn by_tiles(&self, fine: &FineGrid<V>) -> Predictor {
+    fn by_tiles(&self, fine: &FineGrid<V>) -> Chosen {
         let chunk = self.extents();
         let tiles =
             |sides, count| origins(chunk, sides, count).into_iter().map(|origin| self.tile(origin, sides)).collect::<Vec<_>>();
@@ -273,25 +315,27 @@ impl<V: Value> Plain<'_, V> {
         let is_in_reach = |values: &[V]| values.iter().filter(|&&value| self.is_out_of_reach(value)).count() <= values.len() / 2;
         if fine.is_enabled() && is_in_reach(&small.concat()) && large.iter().all(|tile| is_in_reach(tile)) {
             let (kind, estimate) =
-                self.best_kind(|axis| of_set(1 << axis), |kind| self.residuals_of_tiles(&large, sides, kind, fine), true);
+                self.best_kind(|axis| of_set(1 << axis), |kind| self.residuals_of_tiles(&large, sides, kind, fine).best());
             let mut differences = self.differences_of_tiles(&large, sides, set, fine);
             if of_set(set).bits > 0 {
                 differences.bits = (u128::from(differences.bits) * estimates[set] / u128::from(of_set(set).bits)) as u64;
             }
-            if estimate.is_less_a_value(differences) {
-                return Predictor::Interpolation(kind);
+            let Residuals { as_escapes, masked } = self.residuals_of_tiles(&large, sides, kind, fine);
+            let limit = Estimate { bits: differences.bits * 13, values: differences.values * 16 };
+            if as_escapes.is_less_a_value(differences) || masked.is_some_and(|masked| masked.is_less_a_value(limit)) {
+                return Chosen::Interpolation(kind, estimate, masked.is_some());
             }
         }
-        axes_of(set, &self.layout.shape).into()
+        Chosen::Axes(axes_of(set, &self.layout.shape))
     }
 
-    fn by_all_values(&self, fine: &FineGrid<V>) -> Predictor {
+    fn by_all_values(&self, fine: &FineGrid<V>) -> Chosen {
         let codes = self.codes(&self.values, self.layout.shape.row(), true);
         let differences = |set: usize| lorenzo::differences(&codes, &self.layout.shape, axes_of(set, &self.layout.shape));
         let of_set = |set: usize, outliers: usize| estimate(&[differences(set)], MOST, outliers);
         let key = |set: usize| (of_set(set, 0).bits, set == 0 && of_set(set, 0).bits == 0);
         let set = self.sets().into_iter().min_by_key(|&set| key(set)).unwrap();
-        let axes = axes_of(set, &self.layout.shape).into();
+        let axes = axes_of(set, &self.layout.shape);
         let without_code = self.values.iter().filter(|&&value| !self.has_code(value)).count();
         let far = codes.iter().filter(|code| code.unsigned_abs() >= V::STEPS_LIMIT as u32).count();
         let stand_in = self.stand_in(&codes);
@@ -302,15 +346,18 @@ impl<V: Value> Plain<'_, V> {
             });
             fine.is_enabled() && far <= self.values.len() / 2 && is_near
         };
-        let of_kind = |kind: InterpolationKind| {
+        let zeros = self.values.iter().filter(|value| value.to_bits() == V::Code::default()).count();
+        let interpolated = |kind: InterpolationKind, fine: &FineGrid<V>, masked: usize| {
             let (mut residuals, mut exceptions) = (Vec::new(), Bitmap::default());
             exceptions.clear(self.values.len()).unwrap();
             Interpolation::default().forward(self.bytes, &self.layout, fine, kind, &mut residuals, &mut exceptions).unwrap();
             let is_escape = |residual: i32| residual.unsigned_abs() >= 65_536;
             let escapes = residuals.iter().filter(|&&residual| is_escape(residual)).count();
             residuals.iter_mut().filter(|residual| is_escape(**residual)).for_each(|residual| *residual = 0);
-            estimate(&[residuals], MOST, escapes + exceptions.count() - without_code)
+            let outliers = escapes + exceptions.count() - without_code - masked;
+            (estimate(&[residuals], MOST, outliers), outliers)
         };
+        let of_kind = |kind: InterpolationKind| interpolated(kind, fine, 0).0;
         let mut exact = vec![V::Code::default(); codes.len()];
         let mut exceptions = Bitmap::default();
         exceptions.clear(codes.len()).unwrap();
@@ -318,13 +365,21 @@ impl<V: Value> Plain<'_, V> {
         for outliers in [0, exceptions.count() - without_code] {
             let best = of_set(set, outliers);
             if is_promising(best) {
-                let (kind, estimate) = self.best_kind(|axis| of_set(1 << axis, 0), of_kind, false);
+                let (kind, mut estimate) = self.best_kind(|axis| of_set(1 << axis, 0), of_kind);
+                let edges = self.zero_edges(&self.values, self.layout.shape.row(), |value| value.to_bits() == V::Code::default());
+                let mut masks_zeros = false;
+                if let (Some(edges), true) = (edges, zeros > 0 && interpolated(kind, fine, 0).1 > 0) {
+                    let (mut masked, _) = interpolated(kind, &FineGrid::new(&self.quantizer.masking_zeros()), zeros);
+                    masked.bits += 8 * (edges as u64 + 128) * 65_536;
+                    masks_zeros = masked.bits < estimate.bits;
+                    estimate = if masks_zeros { masked } else { estimate };
+                }
                 if estimate.bits < best.bits {
-                    return Predictor::Interpolation(kind);
+                    return Chosen::Interpolation(kind, estimate, masks_zeros);
                 }
             }
         }
-        axes
+        Chosen::Axes(axes)
     }
 
     /// The stand-in for interpolation of a small chunk; `None` if no axis is long enough.

@@ -15,6 +15,13 @@ const EXPONENT_MINUS_BITS: u64 = 126;
 pub const LARGE_MAGNITUDE: u32 = 16;
 /// Estimated bits of a value that is an exception or an escape.
 pub const OUTLIER_BITS: u64 = 40;
+/// Estimated bits of an end of a row of zeros, where zeros are exceptions.
+pub const EDGE_BITS: u64 = 8;
+/// Ends of rows of zeros that would take as many bits as what the planes of exceptions have besides.
+pub(super) const EDGES_OF_PLANES: usize = 128;
+/// Where interpolation is no better than differences unless zeros are exceptions, its estimate must be below this / 16 of that of differences: neighbours of
+/// zeros are predicted worse then, which the estimate does not see.
+pub const MASKED_SIXTEENTHS: u128 = 13;
 
 /// Counts over the residuals of one predictor.
 #[derive(Debug, Clone, Copy, Default)]
@@ -37,8 +44,12 @@ pub(super) struct ResidualStats {
     pub negative: u64,
     /// Sum of the lengths in bits of all magnitudes.
     pub magnitude_bits: u64,
-    /// Number of values that are exceptions or escapes.
+    /// Number of values that are exceptions or escapes, but for those of `zero_escapes`.
     pub outliers: u64,
+    /// Number of zeros that are escapes.
+    pub zero_escapes: u64,
+    /// Number of ends of rows of zeros, of which those at a row's ends do not count, and the share of [`EDGES_OF_PLANES`] of these residuals.
+    pub zero_edges: u64,
 }
 
 /// Statistics of the differences along each set of axes.
@@ -162,6 +173,18 @@ impl ResidualStats {
         self.magnitude_bits += u64::from(u64::BITS - magnitude.leading_zeros());
     }
 
+    /// Whether zeros take fewer bits as exceptions than as escapes.
+    pub(super) fn masks_zeros(&self) -> bool {
+        EDGE_BITS * self.zero_edges < OUTLIER_BITS * self.zero_escapes
+    }
+
+    /// Whether these residuals of interpolation are estimated to take fewer bits per value than differences.
+    pub(super) fn are_better_than(&self, differences: &Estimate) -> bool {
+        let sixteenths = if self.masks_zeros() { MASKED_SIXTEENTHS } else { 16 };
+        let as_escapes = Self { outliers: self.outliers + self.zero_escapes, zero_escapes: 0, ..*self };
+        self.estimate().is_below(sixteenths, differences) || as_escapes.estimate().is_below(16, differences)
+    }
+
     /// Bits below the highest one of all magnitudes: a lower bound of the estimate.
     fn low_bits(&self) -> u64 {
         self.magnitude_bits - (self.values - self.zeros)
@@ -215,7 +238,8 @@ impl ResidualStats {
             + split(of_two_up, of_two, of_three_up)
             + split(of_three_up, of_three, of_four_up);
         let long = split(of_all_further, of_four_up, of_further);
-        let whole = self.large + self.low_bits() + OUTLIER_BITS * self.outliers;
+        let of_zeros = if self.masks_zeros() { EDGE_BITS * self.zero_edges } else { OUTLIER_BITS * self.zero_escapes };
+        let whole = self.large + self.low_bits() + OUTLIER_BITS * self.outliers + of_zeros;
         zeros + signs + short + long + (whole << LOG_FRACTION)
     }
 
@@ -294,8 +318,9 @@ mod tests {
     }
 
     fn counts(stats: &ResidualStats) -> [u64; 10] {
-        let &ResidualStats { values, zeros, rises, ones, two_bits, three_bits, large, negative, magnitude_bits, outliers } =
-            stats;
+        let &ResidualStats {
+            values, zeros, rises, ones, two_bits, three_bits, large, negative, magnitude_bits, outliers, ..
+        } = stats;
         [values, zeros, rises, ones, two_bits, three_bits, large, negative, magnitude_bits, outliers]
     }
 
@@ -353,6 +378,7 @@ mod tests {
                 negative,
                 magnitude_bits,
                 outliers,
+                ..ResidualStats::default()
             };
             let entropy = |counts: &[u64]| {
                 let total: u64 = counts.iter().sum();

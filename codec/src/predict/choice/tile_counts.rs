@@ -48,8 +48,12 @@ pub struct InterpolatedCounts {
     /// By the number of the kind of interpolation: residuals that count ([`Tiles::uncounted_residuals`](super::tile::Tiles::uncounted_residuals)).
     /// An escape counts as a 0.
     pub residuals: [ResidualCounts; KINDS],
-    /// By kind: number of values with one of these residuals that are escapes, or exceptions that have a code.
+    /// By kind: number of values with one of these residuals that are escapes, or exceptions that have a code; zeros do not count.
     pub outliers: [u32; KINDS],
+    /// By kind: number of zeros with one of these residuals that are escapes.
+    pub zero_escapes: [u32; KINDS],
+    /// Number of neighbours along a row of which one is a zero, and the other is not.
+    pub zero_edges: u32,
     /// Differences along each set of axes, of the values that have a neighbour before them along every axis longer than 1.
     pub differences: [ResidualCounts; SETS],
     /// Number of values that are between steps.
@@ -85,6 +89,7 @@ impl ResidualCounts {
             negative: self.negative.into(),
             magnitude_bits: self.magnitude_bits.into(),
             outliers,
+            ..ResidualStats::default()
         }
     }
 }

@@ -34,12 +34,17 @@ const ON_POSITION: i32 = 1;
 const OUT_OF_REACH: i32 = 2;
 /// The value has no position: an exception.
 const NO_POSITION: i32 = 4;
+/// The value is 0, which alone is on position 0.
+const ZERO: i32 = ON_POSITION;
+
+/// A zero that is an escape, in a sum over outliers.
+const ZERO_ESCAPE: i32 = 1 << 16;
 
 /// Most neighbours of a value along an axis that have a weight, at distances -3, -1, 1 and 3.
 const NEIGHBOURS_OF_AXIS: usize = 4;
 
 /// Number of recipes that are kept: one more than there are kinds for chunks of three axes, since a dataset's chunks ask for different ones.
-const KEPT_RECIPES: usize = 15;
+const KEPT_RECIPES: usize = 9;
 
 /// The tiles of a chunk that are interpolated, and buffers for their interpolation.
 #[derive(Debug, Default)]
@@ -48,6 +53,8 @@ pub(super) struct TileLanes {
     values: Vec<Lanes>,
     /// `[value][tile]`: positions as a decoder restores them.
     restored: Vec<Lanes>,
+    /// See [`ResidualStats::zero_edges`]; more than there can be where zeros cannot be exceptions.
+    zero_edges: u64,
     /// Whether positions are so large that not all are on the grid. Predictions are moved to the one that there is at their value.
     are_large: bool,
     /// Recipes for tiles of these extents, those used last first.
@@ -127,12 +134,32 @@ impl TileLanes {
         self.are_large |= V::SPACING_GROWS && magnitudes >= SPACING_GROWS_FROM[0].unsigned_abs();
     }
 
+    /// Counts the ends of rows of zeros, and `others`. `is_closed`: zeros cannot be exceptions.
+    pub(super) fn count_zero_edges(&mut self, row: usize, others: usize, is_closed: bool) {
+        let values = &self.values;
+        self.zero_edges = widely_vectorized(
+            #[inline(always)]
+            || {
+                let mut edges = [0u32; COLUMNS];
+                for row in values.chunks_exact(row) {
+                    for (before, here) in row.iter().zip(&row[1..]) {
+                        for (edges, (before, here)) in edges.iter_mut().zip(before.iter().zip(here)) {
+                            *edges += u32::from((*before == ZERO) != (*here == ZERO));
+                        }
+                    }
+                }
+                edges.iter().map(|&edges| u64::from(edges)).sum()
+            },
+        );
+        self.zero_edges = if is_closed { u32::MAX.into() } else { self.zero_edges + others as u64 };
+    }
+
     /// Interpolates the tiles, each as a chunk of its own, and measures the residuals that count ([`Tiles::uncounted_residuals`]).
     pub(super) fn measure(&mut self, tiles: &Tiles, kind: InterpolationKind) -> Result<ResidualStats> {
         self.prepare(tiles.extents, kind)?;
         let uncounted = tiles.uncounted_residuals();
         let mut stats = ResidualStats::default();
-        let Self { values, restored, are_large, recipes } = self;
+        let Self { values, restored, zero_edges, are_large, recipes } = self;
         let Some(Recipe { points, neighbours, .. }) = recipes.first() else { return Ok(stats) };
         widely_vectorized(
             #[inline(always)]
@@ -161,7 +188,9 @@ impl TileLanes {
                 // The residuals of lanes without a tile are zeros.
                 let counted = points.len() - uncounted;
                 stats.add(&columns, tiles.count * counted, (COLUMNS - tiles.count) * counted);
-                stats.outliers = outliers.iter().map(|&sum| sum as u64).sum();
+                stats.outliers = outliers.iter().map(|&sum| (sum % ZERO_ESCAPE) as u64).sum();
+                stats.zero_escapes = outliers.iter().map(|&sum| (sum / ZERO_ESCAPE) as u64).sum();
+                stats.zero_edges = *zero_edges;
             },
         );
         Ok(stats)
@@ -201,7 +230,8 @@ fn predict(neighbours: &[Neighbour], axes: u8, restored: &[Lanes]) -> Lanes {
     }
 }
 
-/// Residuals of a value in all lanes, and 1 where it is an escape or an exception that has a code, else 0. Restores its positions.
+/// Residuals of a value in all lanes, and what outliers there are: [`ZERO_ESCAPE`] for a zero that is an escape, 1 for another escape or an exception that has a
+/// code, else 0. Restores its positions.
 #[inline(always)]
 fn encode(prediction: &Lanes, values: &Lanes, restored: &mut Lanes) -> (Lanes, Lanes) {
     let (mut residuals, mut outliers) = ([0; COLUMNS], [0; COLUMNS]);
@@ -214,7 +244,8 @@ fn encode(prediction: &Lanes, values: &Lanes, restored: &mut Lanes) -> (Lanes, L
         let nearest = prediction[i].wrapping_add(residual.wrapping_mul(POSITIONS_PER_STEP));
         restored[i] = if is_escape { position } else { nearest };
         residuals[i] = residual;
-        outliers[i] = i32::from(is_escape) | i32::from(values[i] & OUT_OF_REACH != 0);
+        let escape = if values[i] == ZERO { ZERO_ESCAPE } else { 1 };
+        outliers[i] = if is_escape { escape } else { i32::from(values[i] & OUT_OF_REACH != 0) };
     }
     (residuals, outliers)
 }

@@ -5,11 +5,11 @@
 //!                             └─ or a device measures all of it ─ TileCounts ──┘
 //! ```
 
-use super::kinds::{Roughness, possible_kinds};
-use super::residual_stats::{ColumnSums, ResidualStats, StatsOfSets, best_set_with_edges};
+use super::kinds::{best_kind, possible_kinds, roughest_axis};
+use super::residual_stats::{ColumnSums, EDGES_OF_PLANES, ResidualStats, StatsOfSets, best_set_with_edges};
 use super::tile::{COLUMNS, Tiles};
 use super::tile_counts::TileCounts;
-use super::{Chooser, VALUES_PER_VALUE_OUT_OF_REACH, axes_of, fine_grid_of, is_predictor_open};
+use super::{Chooser, VALUES_PER_VALUE_OUT_OF_REACH, axes_of, fine_grid_of, finer_steps_below, is_predictor_open, with_steps};
 use crate::config::{Config, ErrorBound};
 use crate::error::Result;
 use crate::layout::{ByteOrder, Layout, MAX_RANK, Shape};
@@ -38,6 +38,7 @@ pub struct TileChoice {
     differences: Tiles,
     /// The tiles that are interpolated; `None` where interpolation is no candidate.
     interpolated: Option<Tiles>,
+    finer_steps_below: u32,
 }
 
 /// What the decision asks of the tiles.
@@ -75,26 +76,21 @@ impl TileChoice {
             layout.scalar,
             V => {
                 let quantizer = Quantizer::for_chunk::<V>(chunk, layout.byte_order, bound, config.fills::<V>());
-                Some(Self::new(&layout.shape, &quantizer, fine_grid_of::<V>(&quantizer, config).is_enabled()))
+                Some(Self::new(&layout.shape, &quantizer, fine_grid_of::<V>(&quantizer, config).is_enabled(), config))
             },
             else None
         )
     }
 
     /// The choice on a grid. `is_interpolation_open`: whether interpolation is a candidate.
-    pub(super) fn new(shape: &Shape, quantizer: &Quantizer, is_interpolation_open: bool) -> Self {
+    pub(super) fn new(shape: &Shape, quantizer: &Quantizer, is_interpolation_open: bool, config: &Config) -> Self {
         Self {
             shape: *shape,
             quantizer: *quantizer,
             differences: Tiles::for_differences(shape),
             interpolated: is_interpolation_open.then(|| Tiles::for_interpolation(shape)),
+            finer_steps_below: finer_steps_below(shape, config),
         }
-    }
-
-    /// The chunk's grid.
-    #[must_use]
-    pub fn grid(&self) -> Grid {
-        Grid::Linear(self.quantizer)
     }
 
     /// The chunk's grid as the measurements need it.
@@ -120,38 +116,56 @@ impl TileChoice {
         self.interpolated.map(|_| possible_kinds(&self.shape)).into_iter().flatten()
     }
 
+    /// Estimated bits per residual, in fixed point, below which interpolation has finer steps on coarse levels.
+    #[must_use]
+    pub fn finer_steps_below(&self) -> u32 {
+        self.finer_steps_below
+    }
+
+    /// The interpolated tiles' share of `EDGES_OF_PLANES`.
+    #[must_use]
+    pub fn edges_of_planes(&self) -> usize {
+        self.interpolated.map_or(0, |tiles| EDGES_OF_PLANES * tiles.count * tiles.len / self.shape.elements() as usize)
+    }
+
     /// Most values of an interpolated tile that may be out of the fine grid's reach: with more, interpolation is no candidate.
     #[must_use]
     pub fn most_out_of_reach(&self) -> usize {
         self.interpolated.map_or(0, |tiles| tiles.len / VALUES_PER_VALUE_OUT_OF_REACH)
     }
 
-    /// The predictor that follows from the counts of a device, or of [`TileChoice::measure`].
+    /// The chunk's grid. `masks_zeros`: whether zeros are exceptions.
     #[must_use]
-    pub fn decide(&self, counts: &TileCounts) -> Predictor {
+    pub fn grid(&self, masks_zeros: bool) -> Grid {
+        Grid::Linear(if masks_zeros { self.quantizer.masking_zeros() } else { self.quantizer })
+    }
+
+    /// The grid and the predictor that follow from the counts of a device, or of [`TileChoice::measure`].
+    #[must_use]
+    pub fn decide(&self, counts: &TileCounts) -> (Grid, Predictor) {
         match self.decide_by(&mut Measured { choice: self, counts }) {
-            Ok(predictor) => predictor,
+            Ok(chosen) => chosen,
             Err(_) => unreachable!("nothing is allocated for counts that are there"),
         }
     }
 
-    /// The predictor that follows from measurements.
-    fn decide_by(&self, measurements: &mut impl Measurements) -> Result<Predictor> {
+    /// The grid and the predictor that follow from measurements.
+    fn decide_by(&self, measurements: &mut impl Measurements) -> Result<(Grid, Predictor)> {
         let (stats, out_of_reach) = measurements.differences()?;
         let (set, with_edges) = best_set_with_edges(&stats, &self.shape);
         let measured = self.differences.count * self.differences.len;
         let is_candidate = self.interpolated.is_some() && out_of_reach <= measured / VALUES_PER_VALUE_OUT_OF_REACH;
         if is_candidate && measurements.can_interpolate()? {
-            let roughness = Roughness::of(&stats, &self.shape);
-            let best = roughness.best_kind(|kind| measurements.residuals(kind))?;
-            let (kind, residuals) = roughness.best_around(best, |kind| measurements.residuals(kind))?;
+            let roughest = roughest_axis(&stats, &self.shape);
+            let (kind, residuals) = best_kind(roughest, |kind| measurements.residuals(kind))?;
             // The chunk's first values along the axes make its differences longer than those of tiles.
             let differences = measurements.differences_of_interpolated(set)?.estimate().times(with_edges, stats[set].bits());
-            if residuals.estimate().is_below(16, &differences) {
-                return Ok(Predictor::Interpolation(kind));
+            if residuals.are_better_than(&differences) {
+                let kind = with_steps((kind, residuals), self.finer_steps_below);
+                return Ok((self.grid(residuals.masks_zeros()), Predictor::Interpolation(kind)));
             }
         }
-        Ok(axes_of(set, &self.shape).into())
+        Ok((self.grid(false), axes_of(set, &self.shape).into()))
     }
 
     /// All counts, measured on the host: what a device is compared with. `chunk` is the one that the choice was made for.
@@ -205,7 +219,11 @@ impl Measurements for Measured<'_> {
             return Ok(ResidualStats::default());
         };
         let values = tiles.count * (tiles.len - tiles.uncounted_residuals());
-        Ok(counts.residuals[kind.number()].of(values, counts.outliers[kind.number()].into()))
+        Ok(ResidualStats {
+            zero_escapes: counts.zero_escapes[kind.number()].into(),
+            zero_edges: counts.zero_edges.into(),
+            ..counts.residuals[kind.number()].of(values, counts.outliers[kind.number()].into())
+        })
     }
 
     fn differences_of_interpolated(&mut self, set: usize) -> Result<ResidualStats> {
@@ -276,14 +294,14 @@ impl Chooser {
         Ok(stats)
     }
 
-    /// The predictor for a chunk on an absolute bound's rounding grid.
+    /// The grid and the predictor for a chunk on an absolute bound's rounding grid.
     pub(super) fn try_tiles<V: Value>(
         &mut self,
         choice: &TileChoice,
         chunk: &[u8],
         layout: &Layout,
         fine: &FineGrid<V>,
-    ) -> Result<Predictor> {
+    ) -> Result<(Grid, Predictor)> {
         choice.decide_by(&mut OnHost { chooser: self, choice, chunk, layout, fine })
     }
 

@@ -2,10 +2,10 @@
 //! such a chunk, but tiles leave them out (docs/design-notes.md, "Choice of the predictor"). Codes and residuals that are made on the way stay in
 //! [`Quantized`].
 
-use super::kinds::Roughness;
-use super::residual_stats::{ColumnSums, Estimate, ResidualStats, StatsOfSets, best_set};
+use super::kinds::{best_kind, roughest_axis};
+use super::residual_stats::{ColumnSums, EDGES_OF_PLANES, Estimate, ResidualStats, StatsOfSets, best_set};
 use super::tile::COLUMNS;
-use super::{Chooser, VALUES_PER_VALUE_OUT_OF_REACH, axes_of, sets_of};
+use super::{Chooser, VALUES_PER_VALUE_OUT_OF_REACH, axes_of, sets_of, with_steps};
 use crate::error::Result;
 use crate::layout::Axes;
 use crate::layout::{ByteOrder, Layout, Shape};
@@ -21,6 +21,7 @@ use crate::quantize::bitmap::{Bitmap, WORD};
 use crate::quantize::excluded::Excluded;
 use crate::quantize::fine_grid::FineGrid;
 use crate::quantize::gaps::fill_gaps;
+use crate::quantize::grid::Grid;
 use crate::quantize::quantizer::Quantizer;
 use crate::simd::widely_vectorized;
 
@@ -128,15 +129,15 @@ impl Chooser {
         Ok(stats)
     }
 
-    /// The predictor for a chunk on an absolute bound's rounding grid.
+    /// The grid and the predictor for a chunk on an absolute bound's rounding grid.
     pub(super) fn try_whole<V: Value>(
         &mut self,
         chunk: &[u8],
         layout: &Layout,
         quantizer: &Quantizer,
-        fine: &FineGrid<V>,
+        (fine, finer_below): (&FineGrid<V>, u32),
         coded: &mut Quantized<'_, V::Code>,
-    ) -> Result<Predictor> {
+    ) -> Result<(Grid, Predictor)> {
         let shape = &layout.shape;
         let elements = shape.elements() as usize;
         resize(&mut self.differences, sets_of(shape).0 * elements)?;
@@ -154,7 +155,7 @@ impl Chooser {
             );
         });
         let (set, differences) = best_set(&stats, shape);
-        let roughness = Roughness::of(&stats, shape);
+        let roughest = roughest_axis(&stats, shape);
         let codes = &self.differences[..elements];
         let has_reach = fine.is_enabled() && count_from(codes, V::STEPS_LIMIT as u32) <= elements / VALUES_PER_VALUE_OUT_OF_REACH;
         let cubic_estimate = if has_reach {
@@ -171,33 +172,60 @@ impl Chooser {
         let is_interpolation_promising = |differences: &Estimate| {
             cubic_estimate.is_some_and(|cubic| cubic.values == 0 || cubic.is_below(MAX_CUBIC_SIXTEENTHS, differences))
         };
+        // The best kind of interpolation, with zeros as exceptions if that takes fewer bits.
+        let find_best = |coded: &mut Quantized<'_, V::Code>| -> Result<(InterpolationKind, ResidualStats)> {
+            let (kind, stats) = best_kind(roughest, |kind| interpolate(chunk, layout, fine, kind, without_code, coded))?;
+            // Two values cannot be masked.
+            let (zeros, zero_edges) = if stats.outliers > 0 { zeros_of::<V>(chunk, shape) } else { (0, 0) };
+            if zeros == 0 || fine.masks_fill_value() {
+                return Ok((kind, stats));
+            }
+            let masking = FineGrid::<V>::new(&quantizer.masking_zeros());
+            let masked = interpolate(chunk, layout, &masking, kind, without_code + zeros, coded)?;
+            let masked = ResidualStats { zero_escapes: zeros as u64 + zero_edges, zero_edges, ..masked };
+            Ok((kind, if masked.bits() < stats.bits() { masked } else { stats }))
+        };
+        let chosen = |(kind, stats): (InterpolationKind, ResidualStats)| {
+            let grid = if stats.masks_zeros() { quantizer.masking_zeros() } else { *quantizer };
+            (Grid::Linear(grid), Predictor::Interpolation(with_steps((kind, stats), finer_below)))
+        };
+        let with_differences = || (Grid::Linear(*quantizer), Predictor::from(axes_of(set, shape)));
         let mut interpolated = None;
         if is_interpolation_promising(&differences) {
-            let (kind, stats) = roughness.best_kind(|kind| interpolate(chunk, layout, fine, kind, without_code, coded))?;
-            if stats.bits() < differences.bits {
-                return Ok(Predictor::Interpolation(kind));
+            let best = find_best(coded)?;
+            if best.1.bits() < differences.bits {
+                return Ok(chosen(best));
             }
-            interpolated = Some((kind, stats));
+            interpolated = Some(best);
         }
         coded.quantize::<V>(chunk, layout, quantizer)?;
         // Exceptions of differences are mostly values between steps, which an earlier interpolation restored. If there are many of them, interpolation is
         // better.
         stats[set].outliers = coded.exceptions.count().saturating_sub(without_code) as u64;
         if stats[set].outliers == 0 {
-            return Ok(axes_of(set, shape).into());
+            return Ok(with_differences());
         }
         let differences = stats[set].estimate();
         if is_interpolation_promising(&differences) {
-            let (kind, stats) = match interpolated {
+            let best = match interpolated {
                 Some(found) => found,
-                None => roughness.best_kind(|kind| interpolate(chunk, layout, fine, kind, without_code, coded))?,
+                None => find_best(coded)?,
             };
-            if stats.bits() < differences.bits {
-                return Ok(Predictor::Interpolation(kind));
+            if best.1.bits() < differences.bits {
+                return Ok(chosen(best));
             }
         }
-        Ok(axes_of(set, shape).into())
+        Ok(with_differences())
     }
+}
+
+/// Number of a chunk's zeros, and of the ends of their rows ([`ResidualStats::zero_edges`]).
+fn zeros_of<V: Value>(chunk: &[u8], shape: &Shape) -> (usize, u64) {
+    // The order of a zero's bytes does not matter.
+    let is_zero = |index: usize| V::read(chunk, index, ByteOrder::Little).to_bits() == V::Code::default();
+    let zeros = (0..shape.elements() as usize).filter(|&index| is_zero(index)).count();
+    let edges = (0..shape.elements() as usize).filter(|&index| index % shape.row() > 0 && is_zero(index) != is_zero(index - 1));
+    (zeros, (edges.count() + EDGES_OF_PLANES) as u64)
 }
 
 /// Interpolates a chunk and measures its residuals. `without_code` values are exceptions under every predictor and do not count.

@@ -10,7 +10,7 @@ use crate::fast_paths::{Path, is_open};
 use crate::layout::ByteOrder;
 use crate::number::value::Value;
 use crate::quantize::bitmap::{Bitmap, ones};
-use crate::quantize::fine_grid::FineGrid;
+use crate::quantize::fine_grid::{FineGrid, Worth};
 use crate::simd::{COMMON_ROW, ROW_GROUP};
 
 /// The values of one level.
@@ -28,7 +28,7 @@ pub(super) struct LevelValues<'a> {
 
 /// Encodes the rows of parity classes, and has room for one part.
 pub(super) struct RowEncoder<'a, V> {
-    fine: &'a FineGrid<V>,
+    fine: FineGrid<V>,
     exceptions: &'a mut Bitmap,
     /// Rows of which the fast path is not certain.
     slow_rows: &'a mut Vec<usize>,
@@ -49,7 +49,7 @@ impl<'a, V: Value> RowEncoder<'a, V> {
         had_excluded: bool,
     ) -> Self {
         Self {
-            fine,
+            fine: *fine,
             exceptions,
             slow_rows,
             had_excluded,
@@ -57,6 +57,12 @@ impl<'a, V: Value> RowEncoder<'a, V> {
             predictions: [0; PART_LEN],
             positions: [0; PART_LEN],
         }
+    }
+
+    /// Sets what a residual of 1 is worth from here on.
+    #[inline(always)]
+    pub(super) fn set_worth(&mut self, worth: Worth) {
+        self.fine = self.fine.with_worth(worth);
     }
 
     /// Writes the residuals of the rows' values into those of the chunk, and turns predictions into positions.
@@ -341,7 +347,7 @@ mod tests {
                         continue;
                     }
                     let residual = residuals[class.start + index(class.extents, [x, row, z, 0])];
-                    assert_eq!(position, plain::position(predictions[at], residual), "{extents:?} value {i}");
+                    assert_eq!(position, plain::position(predictions[at], residual, 8), "{extents:?} value {i}");
                     let error = value(i).to_f64() - fine.restore(position).to_f64();
                     assert!(error.abs() <= BOUND, "{extents:?} value {i} is off by {error}");
                 }

@@ -115,7 +115,7 @@ mod tests {
                     &mut predictions,
                     |rows, predictions, positions| {
                         for (i, (position, &prediction)) in positions.iter_mut().zip(predictions).enumerate() {
-                            *position = plain::position(prediction, residuals[rows.indices[0] + i]);
+                            *position = plain::position(prediction, residuals[rows.indices[0] + i], 8);
                         }
                     },
                     |first, evens, odds| {
@@ -126,7 +126,7 @@ mod tests {
                 .unwrap();
                 // A line of one value has no new ones, and is not merged.
                 if len > 1 {
-                    let expected = plain::restore_level(level.extents, &coarse, &residuals, kind, false);
+                    let expected = plain::restore_level(level.extents, &coarse, &residuals, (kind, 0), false);
                     assert_eq!(positions, expected, "{len} values, {kind:?}");
                 }
             }

@@ -3,13 +3,13 @@
 use super::level::{Extents, count, index, indices};
 use crate::layout::MAX_RANK;
 use crate::number::patched16::{PLACEHOLDER, Patch, Patched16};
-use crate::predict::predictor::InterpolationKind;
-use crate::quantize::fine_grid::plain::on_grid;
+use crate::predict::predictor::{InterpolationKind, LevelSteps};
+use crate::quantize::fine_grid::plain::{on_grid, worth_at};
 
 /// The position from a prediction and a residual, which may be an escape, before it is moved to the grid.
-pub(super) fn position(prediction: i32, residual: i32) -> i32 {
+pub(super) fn position(prediction: i32, residual: i32, worth: i32) -> i32 {
     if residual.unsigned_abs() < 65536 {
-        prediction.wrapping_add(residual.wrapping_mul(8))
+        prediction.wrapping_add(residual.wrapping_mul(worth))
     } else {
         prediction.wrapping_add(residual).wrapping_sub(98304)
     }
@@ -53,12 +53,12 @@ fn predict(level: Extents, positions: &[i32], at: Extents, set: usize, kind: Int
     counting.into_iter().fold(8 * n, i32::wrapping_add).div_euclid(16 * n)
 }
 
-/// Positions of a level in C order, from those of the next coarser level and from the residuals of all other values of this level.
+/// Positions of level `number` in C order, from those of the next coarser level and from the residuals of all other values of this level.
 pub(super) fn restore_level(
     level: Extents,
     coarse: &[i32],
     residuals: &[i32],
-    kind: InterpolationKind,
+    (kind, number): (InterpolationKind, usize),
     spacing_grows: bool,
 ) -> Vec<i32> {
     let mut positions = vec![0; count(level)];
@@ -72,7 +72,9 @@ pub(super) fn restore_level(
     let mut residuals = residuals.iter();
     for set in sets {
         for at in values_of(set) {
-            let led_to = position(predict(level, &positions, at, set, kind), *residuals.next().unwrap());
+            let prediction = predict(level, &positions, at, set, kind);
+            let worth = worth_at(prediction, kind.steps().positions(number), spacing_grows);
+            let led_to = position(prediction, *residuals.next().unwrap(), worth);
             positions[index(level, at)] = on_grid(led_to, spacing_grows);
         }
     }
@@ -84,19 +86,24 @@ pub(super) fn restore_level(
 pub(crate) fn restore(shape: Extents, residuals: &[i32], kind: InterpolationKind, spacing_grows: bool) -> Vec<i32> {
     let extents = |l: usize| shape.map(|extent| extent.div_ceil(1 << l));
     let last = (0..).find(|&l| count(extents(l)) == 1).unwrap();
-    let mut positions = vec![on_grid(position(0, residuals[0]), spacing_grows)];
+    let mut positions = vec![on_grid(position(0, residuals[0], kind.steps().positions(last)), spacing_grows)];
     for l in (0..last).rev() {
         let level = extents(l);
-        positions = restore_level(level, &positions, &residuals[positions.len()..count(level)], kind, spacing_grows);
+        positions = restore_level(level, &positions, &residuals[positions.len()..count(level)], (kind, l), spacing_grows);
     }
     positions
 }
 
-/// Residuals of all values of a chunk in their order. `encode` gets a value's index in the chunk and its prediction, and returns its residual and its position.
-pub(crate) fn residuals(shape: Extents, kind: InterpolationKind, mut encode: impl FnMut(usize, i32) -> (i32, i32)) -> Vec<i32> {
+/// Residuals of all values of a chunk in their order. `encode` gets a value's index in the chunk, its prediction and the `S` of its level, and returns its
+/// residual and its position.
+pub(crate) fn residuals(
+    shape: Extents,
+    kind: InterpolationKind,
+    mut encode: impl FnMut(usize, i32, i32) -> (i32, i32),
+) -> Vec<i32> {
     let extents = |l: usize| shape.map(|extent| extent.div_ceil(1 << l));
     let last = (0..).find(|&l| count(extents(l)) == 1).unwrap();
-    let (residual, position) = encode(0, 0);
+    let (residual, position) = encode(0, 0, kind.steps().positions(last));
     let (mut residuals, mut positions) = (vec![residual], vec![position]);
     for l in (0..last).rev() {
         let (level, coarse) = (extents(l), std::mem::replace(&mut positions, vec![0; count(extents(l))]));
@@ -110,7 +117,8 @@ pub(crate) fn residuals(shape: Extents, kind: InterpolationKind, mut encode: imp
         for set in sets {
             for at in values_of(set) {
                 let prediction = predict(level, &positions, at, set, kind);
-                let (residual, position) = encode(index(shape, at.map(|index| index << l)), prediction);
+                let (residual, position) =
+                    encode(index(shape, at.map(|index| index << l)), prediction, kind.steps().positions(l));
                 positions[index(level, at)] = position;
                 residuals.push(residual);
             }
@@ -119,11 +127,12 @@ pub(crate) fn residuals(shape: Extents, kind: InterpolationKind, mut encode: imp
     residuals
 }
 
-/// Kinds of interpolation: with and without rough axes, cubic and linear.
+/// Kinds of interpolation: with and without rough axes, cubic and linear, with all steps of levels.
 pub(super) fn some_kinds() -> impl Iterator<Item = InterpolationKind> + Clone {
-    [0, 0b0001, 0b0010, 0b0110, 0b1101]
+    let kinds = [0, 0b0001, 0b0010, 0b0110, 0b1101]
         .into_iter()
-        .flat_map(|rough| [false, true].map(|linear| InterpolationKind::new(rough, linear)))
+        .flat_map(|rough| [false, true].map(|linear| InterpolationKind::new(rough, linear)));
+    kinds.enumerate().map(|(number, kind)| kind.with_steps(LevelSteps::ALL[number % 3]))
 }
 
 /// Residuals of all magnitudes: most are small, some are large, some are escapes.

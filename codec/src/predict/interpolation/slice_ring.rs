@@ -392,7 +392,7 @@ mod tests {
                 for row in 0..rows.rows {
                     for x in 0..rows.len {
                         let at = row * rows.stride + x;
-                        positions[at] = plain::position(predictions[at], residuals[first + row * rows.len + x]);
+                        positions[at] = plain::position(predictions[at], residuals[first + row * rows.len + x], 8);
                     }
                 }
             },
@@ -423,7 +423,7 @@ mod tests {
             for kind in plain::some_kinds() {
                 assert_eq!(
                     restore(&level, kind, &coarse, &residuals),
-                    plain::restore_level(extents, &coarse, &residuals, kind, false),
+                    plain::restore_level(extents, &coarse, &residuals, (kind, 0), false),
                     "{extents:?}, {kind:?}"
                 );
             }

@@ -26,9 +26,9 @@ use crate::layout::ByteOrder;
 use crate::memory::{push, resize};
 use crate::number::patched16::Patched16;
 use crate::number::value::Value;
-use crate::predict::predictor::InterpolationKind;
+use crate::predict::predictor::{InterpolationKind, LevelSteps};
 use crate::quantize::bitmap::ones;
-use crate::quantize::fine_grid::{FineGrid, position_of, to_grid};
+use crate::quantize::fine_grid::{FineGrid, Worth, to_grid};
 use crate::simd::ROW_GROUP;
 
 /// Most values of a level that is interpolated from tables.
@@ -40,7 +40,7 @@ const MAX_SHORT_ROW_VALUES: usize = 16;
 const MAX_SMALL_LINE_VALUES: usize = 64;
 
 /// Number of tables that are kept: one more than there are kinds for chunks of three axes, since a dataset's chunks ask for different ones.
-const KEPT_TABLES: usize = 15;
+const KEPT_TABLES: usize = 9;
 
 /// Whether a level of these extents is interpolated from tables.
 pub(super) fn is_small(extents: Extents) -> bool {
@@ -57,6 +57,9 @@ pub(super) fn is_small(extents: Extents) -> bool {
 pub(super) struct SmallLevels {
     /// At most [`KEPT_TABLES`], those used last first: the choice of the predictor tries some kinds of interpolation for each chunk.
     tables: Vec<Tables>,
+    /// The number of the finest of them.
+    finest: usize,
+    steps: LevelSteps,
     /// Positions of one level and its coarser level, by slot: [`ROOM_VALUES`] of them.
     level_buffer: Vec<i32>,
     /// Predictions by slot: [`ROOM_VALUES`] of them.
@@ -66,11 +69,15 @@ pub(super) struct SmallLevels {
 }
 
 impl SmallLevels {
-    /// Has the tables for a finest small level of these extents and a kind of interpolation: it makes them unless they are kept.
+    /// Has the tables for a finest small level, the `finest` level of a chunk, of these extents, and for a kind of interpolation: it makes them unless they
+    /// are kept.
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub(super) fn prepare(&mut self, extents: Extents, kind: InterpolationKind) -> Result<()> {
+    pub(super) fn prepare(&mut self, extents: Extents, finest: usize, kind: InterpolationKind) -> Result<()> {
+        (self.finest, self.steps) = (finest, kind.steps());
+        // Tables do not depend on steps.
+        let kind = kind.with_steps(LevelSteps::Equal);
         resize(&mut self.level_buffer, ROOM_VALUES)?;
         resize(&mut self.predictions, ROOM_VALUES)?;
         resize(&mut self.positions, count(extents))?;
@@ -106,7 +113,7 @@ impl SmallLevels {
     ) {
         self.for_each_part(
             #[inline(always)]
-            |start, order_of_part, predictions, positions| {
+            |worth, start, order_of_part, predictions, positions| {
                 let len = order_of_part.len();
                 let mut part = [V::default(); PART_LEN];
                 // A constant byte order keeps the branch out of the loop.
@@ -114,7 +121,7 @@ impl SmallLevels {
                     ByteOrder::Little => read_indexed(values, order_of_part, ByteOrder::Little, &mut part[..len]),
                     ByteOrder::Big => read_indexed(values, order_of_part, ByteOrder::Big, &mut part[..len]),
                 }
-                let exceptions = fine.encode(
+                let exceptions = fine.with_worth(worth).encode(
                     &part[..len],
                     &predictions[..len],
                     &mut residuals[start..start + len],
@@ -131,12 +138,12 @@ impl SmallLevels {
     pub(super) fn inverse<V: Value>(&mut self, residuals: &Patched16<'_>) {
         self.for_each_part(
             #[inline(always)]
-            |start, order, predictions, positions| {
+            |worth, start, order, predictions, positions| {
                 let (predictions, positions) = (&predictions[..order.len()], &mut positions[..order.len()]);
                 let part = start..start + order.len();
-                if restore_row(predictions, &residuals.values[part.clone()], positions) {
+                if restore_row::<V>(worth, predictions, &residuals.values[part.clone()], positions) {
                     for &(index, residual) in residuals.patches_in(part) {
-                        positions[index - start] = position_of(predictions[index - start], residual as i32);
+                        positions[index - start] = worth.position_of::<V>(predictions[index - start], residual as i32);
                     }
                 }
                 to_grid::<V>(positions);
@@ -144,12 +151,12 @@ impl SmallLevels {
         );
     }
 
-    /// Calls `code_part` for parts of the values in the order of the residuals, to turn predictions into positions. Its arguments are the index of
-    /// the part's first residual, the indices of the values in the finest small level, their predictions, and room for their positions. The
+    /// Calls `code_part` for parts of the values in the order of the residuals, to turn predictions into positions. Its arguments are what a residual of 1 is
+    /// worth, the index of the part's first residual, the indices of the values in the finest small level, their predictions, and room for their positions. The
     /// last two arrays are longer than the part, except for whole parts.
     #[inline(always)]
-    fn for_each_part(&mut self, mut code_part: impl FnMut(usize, &[u16], &[i32; PART_LEN], &mut [i32; PART_LEN])) {
-        let Self { tables, positions, .. } = self;
+    fn for_each_part(&mut self, mut code_part: impl FnMut(Worth, usize, &[u16], &[i32; PART_LEN], &mut [i32; PART_LEN])) {
+        let Self { tables, positions, finest, steps, .. } = self;
         let (Some(Tables { order, slots, levels, .. }), Some(level_buffer), Some(predictions)) = (
             tables.first(),
             self.level_buffer.first_chunk_mut::<ROOM_VALUES>(),
@@ -158,10 +165,12 @@ impl SmallLevels {
             unreachable!("`prepare` makes tables and room")
         };
         let (mut predicted, mut coded) = ([0; PART_LEN], [0; PART_LEN]);
-        code_part(0, &order[..1], &predicted, &mut coded);
+        let worth = |coarser_than_finest: usize| Worth::of(steps.positions(*finest + coarser_than_finest));
+        code_part(worth(levels.len()), 0, &order[..1], &predicted, &mut coded);
         positions[0] = coded[0];
         let mut coarser: Option<&SmallLevel> = None;
-        for level in levels {
+        for (number, level) in levels.iter().enumerate() {
+            let worth = worth(levels.len() - 1 - number);
             if let Some(coarser) = coarser.replace(level) {
                 coarser.merge(level_buffer, positions);
             }
@@ -182,7 +191,7 @@ impl SmallLevels {
                     for (predicted, &slot) in predicted.iter_mut().zip(slots) {
                         *predicted = predictions[usize::from(slot) % ROOM_VALUES];
                     }
-                    code_part(values.start + part * PART_LEN, order, &predicted, &mut coded);
+                    code_part(worth, values.start + part * PART_LEN, order, &predicted, &mut coded);
                     for (&slot, &position) in slots.iter().zip(&coded) {
                         level_buffer[usize::from(slot) % ROOM_VALUES] = position;
                     }
@@ -267,7 +276,7 @@ mod tests {
             assert!(is_small(extents), "{extents:?}");
             let residuals = plain::some_residuals(count(extents), 13);
             for kind in plain::some_kinds() {
-                small.prepare(extents, kind).unwrap();
+                small.prepare(extents, 0, kind).unwrap();
                 plain::with_patched(&residuals, |patched| small.inverse::<f32>(patched));
                 assert_eq!(small.positions(), plain::restore(extents, &residuals, kind, true), "{extents:?}, {kind:?}");
                 plain::with_patched(&residuals, |patched| small.inverse::<f64>(patched));
@@ -282,7 +291,7 @@ mod tests {
         let fine = quantizer.fine::<f32>().unwrap();
         let mut small = SmallLevels::default();
         for (extents, kind) in SHAPES.into_iter().zip(plain::some_kinds().cycle()) {
-            small.prepare(extents, kind).unwrap();
+            small.prepare(extents, 0, kind).unwrap();
             let special = |i: usize| [f32::NAN, f32::INFINITY, f32::MIN, 1e30][i % 4];
             let value = |i: usize| if i % 11 == 3 { special(i / 11) } else { ((i * i) as f32 * 0.37) % 400.0 - 200.0 };
             let values: Vec<f32> = (0..count(extents)).map(value).collect();
@@ -319,7 +328,7 @@ mod tests {
                     let w = most / (x * y * z);
                     if w > 0 {
                         // Asserts that every level fits its room.
-                        small.prepare([x, y, z, w], InterpolationKind::CUBIC).unwrap();
+                        small.prepare([x, y, z, w], 0, InterpolationKind::CUBIC).unwrap();
                     }
                 }
             }

@@ -1,6 +1,7 @@
 use super::*;
+use crate::quantize::fills::Fills;
 use crate::quantize::fine_grid::FineGrid;
-use crate::quantize::positions::on_grid;
+use crate::quantize::fine_grid::plain::Plain;
 use crate::random::Random;
 
 /// Code of a value in binary64 (FORMAT.md §5.1), and whether the restored value is within the bound.
@@ -8,17 +9,6 @@ fn code_in_f64(value: f32, bound: f64) -> (f64, bool) {
     let code = (f64::from(value) * (1.0 / (2.0 * bound))).round_ties_even();
     let restored = (code * (2.0 * bound)) as f32;
     (code, (f64::from(value) - f64::from(restored)).abs() <= bound)
-}
-
-/// Residual and position of a value in binary64 (FORMAT.md §5.2, rule 2), if that rule applies.
-fn residual_in_f64(fine: &FineGrid<f32>, bound: f64, value: f32, prediction: i32) -> Option<(i32, i32)> {
-    let x = f64::from(value);
-    let m = ((x - fine.value(prediction)) * (1.0 / (2.0 * bound))).round_ties_even();
-    let position = prediction.wrapping_add(8 * m as i32);
-    let (nearest, is_on) = fine.position(value)?;
-    let is_within = (x - f64::from(fine.restore(position))).abs() <= bound;
-    let is_on_grid = on_grid(position) == position;
-    (m.abs() < 65_536.0 && is_on_grid && is_within && (!is_on || nearest == position)).then_some((m as i32, position))
 }
 
 #[test]
@@ -88,26 +78,30 @@ fn certain_residuals_are_those_of_f64() {
     let mut random = Random(1);
     for bound in [1e-3, 0.5, 0.1, 123.456, 7e-28, 4e27, 3.3e-12, 0.043_21] {
         let quantizer = Quantizer::new(bound);
-        let (fine, fast) = (FineGrid::<f32>::new(&quantizer), FastF32::new(&quantizer).unwrap());
-        let (mut certain, mut on_position) = (0, 0);
-        for i in 0..20_000 {
+        let fine = FineGrid::<f32>::new(&quantizer);
+        let plain = Plain { bound, steps_limit: 1 << 22 };
+        let (mut certain, mut on_position, mut far) = (0, 0, 0);
+        for i in 0..30_000 {
+            let worth = [8, 8, 6, 4, 3, 2, 1][i % 7];
+            let fast = FastF32::new(&quantizer).unwrap().with_worth(Worth::of(worth));
             // Most values are in reach, every fifth is at a tie.
-            let mut steps = random.unit() * [1.0, 30.0, 600.0, 5000.0][i % 4];
-            let prediction = (steps * 8.0) as i32 + (random.unit() * [3.0, 100.0, 30_000.0][i % 3]) as i32;
-            if i % 5 == 0 {
-                let distance = (random.unit() * [40.0, 4000.0][i % 2]).trunc() + 0.5;
+            let mut steps = random.unit() * [1.0, 30.0, 600.0, 5000.0, 40_000.0][i % 5];
+            let prediction = (steps * 8.0) as i32 + (random.unit() * [3.0, 100.0, 30_000.0, 300_000.0][i % 4]) as i32;
+            if i % 6 == 0 {
+                let distance = ((random.unit() * [40.0, 4000.0][i % 2]).trunc() + 0.5) * f64::from(worth) / 8.0;
                 steps = fine.value(prediction) / quantizer.step() + distance;
             }
             let value = (steps * quantizer.step()) as f32;
             // Values that are off a tie or a position by one rounding error.
-            let exact = fine.restore(prediction.clamp(-4000, 4000) + 8 * (i as i32 % 3) + [0, 3][i % 2]);
+            let exact = fine.restore(prediction.clamp(-70_000, 70_000) + worth * (i as i32 % 3) + [0, 3][i % 2]);
             for value in [value, exact].into_iter().flat_map(|value| [value, value.next_up(), value.next_down()]) {
                 let (mut residual, mut position, mut mark) = ([0], [0], [0]);
                 let all_certain = fast.residuals(&[value], &[prediction], &mut residual, &mut position);
                 fast.mark_uncertain(&[value], &[prediction], &mut mark);
                 if mark[0] >> 31 == 0 {
-                    let expected = residual_in_f64(&fine, bound, value, prediction);
-                    assert_eq!(Some((residual[0], position[0])), expected, "{value} at {bound}");
+                    let expected = plain.encode(value, prediction, worth, Fills::NONE);
+                    assert_eq!(Some((residual[0], position[0])), expected, "{value} at {bound} from {prediction}, S = {worth}");
+                    far += u32::from(position[0].abs() > 1 << 15);
                     on_position += u32::from(fine.position(value).is_some_and(|(_, exact)| exact));
                 } else {
                     assert!(!all_certain, "{value} at {bound}: the second look is no stricter than the first");
@@ -115,7 +109,7 @@ fn certain_residuals_are_those_of_f64() {
                 certain += u32::from(all_certain);
             }
         }
-        assert!(certain > 8000, "{certain} are certain");
+        assert!(certain > 8000 && far > 3000, "{certain} are certain, {far} far from 0");
         assert!(on_position > 3000, "{on_position} are certain and on a position");
     }
 }
@@ -136,7 +130,7 @@ fn rows_of_any_length_have_the_residuals_of_their_values() {
             let are_certain = fast.residuals(&values, &predictions[..len], &mut residuals, &mut positions);
             assert_eq!(are_certain, uncertain >= len, "{len} values, {uncertain} is NaN");
             for index in (0..len).filter(|&index| index != uncertain) {
-                let (residual, position, mark) = fast.residual(values[index], predictions[index]);
+                let (residual, position, mark) = fast.residual::<false>(values[index], predictions[index]);
                 assert_eq!((residuals[index], positions[index], mark >> 31), (residual, position, 0), "{index} of {len}");
             }
         }

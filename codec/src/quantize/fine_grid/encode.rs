@@ -6,7 +6,7 @@
 //! ```text
 //! encode_fast      computes in the type of the values; returns false if it is not certain of all results, or if there is no fast
 //!                  path for the grid or for the part's length
-//! encode_and_mark  computes in f64; every residual is a number of steps; marks the values for which that may be wrong. It does not
+//! encode_and_mark  computes in f64; no residual is an escape; marks the values for which that may be wrong. It does not
 //!                  look for masked fills: callers pass none, or overwrite the results for them
 //! encode_one       computes in f64; one value by the rules
 //! ```
@@ -24,7 +24,9 @@
 //! A mark is an integer whose highest bit is 1 where a result may be wrong; its other bits mean nothing. Excluded values, such as masked fills, come in
 //! regions. Without replacements, each of them would take the slow way through [`FineGrid::encode_one`].
 
-use super::{ESCAPE_BASE, ESCAPE_FROM, FineGrid, aligned, is_escape, on_grid_of, to_grid};
+use super::{
+    ESCAPE_BASE, ESCAPE_FROM, FineGrid, aligned, is_escape, off_grid, on_grid_of, position_at, sign_unless_zero, to_grid,
+};
 use crate::fast_paths::{Path, is_open};
 use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
@@ -156,12 +158,12 @@ impl<V: Value> FineGrid<V> {
                     to_grid::<V>(positions);
                     return;
                 }
-                // A replacement is about half a spacing above its prediction, and on no position. So its residual is 0, and a fast
+                // A replacement is about a quarter of a spacing above its prediction, and on no position. So its residual is 0, and a fast
                 // path is certain of it unless the prediction is near the limit or beyond it. If the fast path returns false, for
                 // whatever reason, the loop below sets residual 0 and the position of each replacement, and clears its mark.
                 let eighth = self.step / f64::from(POSITIONS_PER_STEP);
                 for ((other, &value), &prediction) in replaced.iter_mut().zip(values).zip(predictions) {
-                    let replacement = V::round_from((f64::from(prediction) + 0.5) * eighth);
+                    let replacement = V::round_from((f64::from(prediction) + 0.25) * eighth);
                     *other = if self.excluded.covers(value) { replacement } else { value };
                 }
                 if !self.encode_fast(replaced, predictions, residuals, positions) {
@@ -199,7 +201,7 @@ impl<V: Value> FineGrid<V> {
         exceptions
     }
 
-    /// Encodes values as if every residual were a number of steps. Bit 31 of a value's mark is 1 if the result may be wrong. Whether
+    /// Encodes values as if no residual were an escape. Bit 31 of a value's mark is 1 if the result may be wrong. Whether
     /// a value has the bits of a masked fill value is not tested. So callers pass no such value, or overwrite its result.
     #[inline(always)]
     fn encode_and_mark(
@@ -259,6 +261,7 @@ impl<V: Value> FineGrid<V> {
         };
         // Three loops: the first makes 64-bit values of 32-bit predictions, the second computes in 64 bits, the third in 32. A single loop that mixes the
         // widths compiles to many moves between vector lanes.
+        let (worth, per_step) = self.worth.parts();
         let mut predicted_values = [0.0; LEN];
         for (predicted_value, &prediction) in predicted_values.iter_mut().zip(predictions) {
             *predicted_value = self.value(prediction);
@@ -266,7 +269,7 @@ impl<V: Value> FineGrid<V> {
         let mut mark = 0;
         let mut sums = [0u64; LEN];
         for ((sum_bits, value), predicted_value) in sums.iter_mut().zip(values).zip(&predicted_values) {
-            let distance = (value.to_f64() - predicted_value) * self.inverse_step;
+            let distance = (value.to_f64() - predicted_value) * self.inverse_step * per_step;
             let sum = distance + ROUNDING;
             let steps = sum - ROUNDING;
             *sum_bits = sum.to_bits();
@@ -280,7 +283,7 @@ impl<V: Value> FineGrid<V> {
         }
         for (((residual, position), &prediction), &sum) in residuals.iter_mut().zip(positions).zip(predictions).zip(&sums) {
             *residual = sum as i32;
-            *position = prediction.wrapping_add(residual.wrapping_mul(POSITIONS_PER_STEP));
+            *position = prediction.wrapping_add(residual.wrapping_mul(worth));
         }
         mark >> 63 == 0
     }
@@ -296,49 +299,33 @@ impl<V: Value> FineGrid<V> {
         marks: &mut [u32; LEN],
     ) {
         let below_escapes = f64::from(ESCAPE_FROM).to_bits() - 1;
+        let below_limit = V::STEPS_LIMIT.to_bits() - 1;
         let mut wide_marks = [0; LEN];
         for at in 0..LEN {
-            let x = values[at].to_f64();
-            // The position found is a whole number of steps from the aligned prediction. So both have the same rest, and `offset` is the offset of both.
-            let aligned = if V::SPACING_GROWS {
-                aligned::<V>(predictions[at], self.nearest_position(values[at]).0)
-            } else {
-                predictions[at]
-            };
-            let (predicted_steps, offset) = self.steps_and_offset(aligned);
-            let sum = (x - (predicted_steps * self.step + offset)) * self.inverse_step + ROUNDING;
-            let steps = sum - ROUNDING;
+            let (x, prediction) = (values[at].to_f64(), predictions[at]);
+            let (steps, rest, of_nearest) = self.nearest(x);
+            let nearest = position_at(steps, rest);
+            let (worth, per_step) = self.worth.at::<V>(prediction).parts();
+            let sum = (x - self.value(aligned::<V>(prediction, nearest))) * self.inverse_step * per_step + ROUNDING;
             residuals[at] = sum.to_bits() as i32;
-            let by = residuals[at].wrapping_mul(POSITIONS_PER_STEP);
-            positions[at] = on_grid_of::<V>(predictions[at].wrapping_add(by));
-            let is_another = sign_unless_zero(positions[at].wrapping_sub(aligned.wrapping_add(by)));
-            let error = (x - self.restore_steps(predicted_steps + steps, offset).to_f64()).abs();
-            // Bit 63 is 1 where the error is above the bound, where the steps reach `ESCAPE_FROM`, or where the grid changes beside the position.
-            // `fast_f32` explains such comparisons.
+            let position = on_grid_of::<V>(prediction.wrapping_add(residuals[at].wrapping_mul(worth)));
+            positions[at] = position;
+            let error = (x - self.restore(position).to_f64()).abs();
+            let leaves_nearest = (of_nearest - x).abs().to_bits().wrapping_sub(1)
+                & !sign_unless_zero(off_grid::<V>(nearest))
+                & sign_unless_zero(nearest.wrapping_sub(position));
+            // Bit 63 is 1 where the error is above the bound, where the residual reaches `ESCAPE_FROM`, where the value or the position has
+            // `Value::STEPS_LIMIT` steps or more, where the value is NaN, or where it is on another position. The position `-position_limit` is allowed but
+            // marked, too: `encode_one` decides on it. `fast_f32` explains such comparisons.
             wide_marks[at] = self.bound.to_bits().wrapping_sub(error.to_bits())
-                | below_escapes.wrapping_sub(steps.abs().to_bits())
-                | is_another;
+                | below_escapes.wrapping_sub((sum - ROUNDING).abs().to_bits())
+                | below_limit.wrapping_sub(steps.abs().to_bits())
+                | u64::from((position_limit::<V>() - 1).cast_unsigned().wrapping_sub(position.unsigned_abs())) << 32
+                | leaves_nearest;
         }
-        for at in 0..LEN {
-            marks[at] = ((wide_marks[at] | self.mark_of_position(values[at], positions[at])) >> 32) as u32;
+        for (mark, wide) in marks.iter_mut().zip(wide_marks) {
+            *mark = (wide >> 32) as u32;
         }
-    }
-
-    /// Bit 63 is 1 if `value` is NaN or has [`Value::STEPS_LIMIT`] steps or more, if the magnitude of `position` is
-    /// [`position_limit`] or more, or if `value` is on another position than `position`. The position `-position_limit` is allowed
-    /// but marked, too: `encode_one` decides on it.
-    #[inline(always)]
-    fn mark_of_position(&self, value: V, position: i32) -> u64 {
-        let below_limit = V::STEPS_LIMIT.to_bits().wrapping_sub(1);
-        let below_position_limit = f64::from(position_limit::<V>()).to_bits() - 1;
-        let (x, position) = (value.to_f64(), f64::from(position));
-        let (steps, rest, restored) = self.nearest(x);
-        let moved = steps * f64::from(POSITIONS_PER_STEP) + rest - position;
-        below_position_limit.wrapping_sub(position.abs().to_bits())
-            | below_limit.wrapping_sub(steps.abs().to_bits())
-            | (restored - x).abs().to_bits().wrapping_sub(1)
-                & Self::off_grid(steps, rest).abs().to_bits().wrapping_sub(1)
-                & 0u64.wrapping_sub(moved.abs().to_bits())
     }
 
     /// Residual and position of a value by the rules of FORMAT.md §5.2; `None` for an exception.
@@ -347,11 +334,14 @@ impl<V: Value> FineGrid<V> {
             return None;
         }
         let (nearest, exact) = self.position(value)?;
-        let steps = (value.to_f64() - self.value(aligned::<V>(prediction, nearest))) * self.inverse_step + ROUNDING - ROUNDING;
-        if steps.abs() < f64::from(ESCAPE_FROM) {
-            let position = on_grid_of::<V>(prediction.wrapping_add((steps as i32).wrapping_mul(POSITIONS_PER_STEP)));
+        let (_, per_step) = self.worth.at::<V>(prediction).parts();
+        let distance = (value.to_f64() - self.value(aligned::<V>(prediction, nearest))) * self.inverse_step * per_step;
+        let residual = distance + ROUNDING - ROUNDING;
+        if residual.abs() < f64::from(ESCAPE_FROM) {
+            let residual = residual as i32;
+            let position = on_grid_of::<V>(self.worth.position_from::<V>(prediction, residual));
             if self.holds(value, position) && (!exact || position == nearest) {
-                return Some((steps as i32, position));
+                return Some((residual, position));
             }
         }
         let position = on_grid_of::<V>(nearest);
@@ -383,12 +373,6 @@ impl<V: Value> FineGrid<V> {
 #[inline(always)]
 fn above(number: f64, limit: f64) -> u64 {
     limit.to_bits().wrapping_sub(number.to_bits())
-}
-
-/// Bit 63 is 1 where a number is not 0.
-#[inline(always)]
-fn sign_unless_zero(number: i32) -> u64 {
-    u64::from((number | number.wrapping_neg()).cast_unsigned()) << 32
 }
 
 /// The number of values that are marked.

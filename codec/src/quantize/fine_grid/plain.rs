@@ -58,17 +58,18 @@ impl Plain {
             && (value.to_f64() - restored.to_f64()).abs() <= self.bound
     }
 
-    /// Residual and position of a value by the encoder's rules 1 to 4; `None` for an exception.
-    pub(crate) fn encode<V: Value>(&self, value: V, prediction: i32, masked: Fills) -> Option<(i32, i32)> {
+    /// Residual and position of a value by the encoder's rules 1 to 4; `None` for an exception. `of_level` is the `S` of the value's level.
+    pub(crate) fn encode<V: Value>(&self, value: V, prediction: i32, of_level: i32, masked: Fills) -> Option<(i32, i32)> {
         let x = value.to_f64();
         if masked.has(value) {
             return None;
         }
         let (nearest, is_on) = self.position(value)?;
         let aligned = nearest_multiple(prediction, distance_at(nearest, V::SIZE == 4));
-        let m = ((x - self.value(aligned)) * self.inverse_step()).round_ties_even();
+        let worth = worth_at(prediction, of_level, V::SIZE == 4);
+        let m = ((x - self.value(aligned)) * self.inverse_step() * (8.0 / f64::from(worth))).round_ties_even();
         if m.abs() < 65_536.0 {
-            let position = on_grid(prediction.wrapping_add(8 * m as i32), V::SIZE == 4);
+            let position = on_grid(prediction.wrapping_add(worth * m as i32), V::SIZE == 4);
             if self.holds(value, position) && (!is_on || nearest == position) {
                 return Some((m as i32, position));
             }
@@ -82,6 +83,11 @@ impl Plain {
 /// The grid's position that is nearest to a position. `spacing_grows`: the grid is that of binary32.
 pub(crate) fn on_grid(position: i32, spacing_grows: bool) -> i32 {
     nearest_multiple(position, distance_at(position, spacing_grows))
+}
+
+/// `S` at a prediction, from that of a level.
+pub(crate) fn worth_at(prediction: i32, of_level: i32, spacing_grows: bool) -> i32 {
+    if spacing_grows && prediction.unsigned_abs() >= 8192 { 8 } else { of_level }
 }
 
 /// The distance of the grid's positions at a position: `g` of the format.

@@ -1,19 +1,28 @@
+use super::super::Worth;
 use super::super::plain::Plain;
-use super::super::position_of;
 use super::*;
 use crate::quantize::fills::{Fills, Span};
 use crate::quantize::positions::SPACING_GROWS_FROM;
 use crate::quantize::quantizer::Quantizer;
 use crate::random::Random;
 
-/// Encodes a row by all ways that there are and compares each value with the format's rules.
+/// Encodes a row by all ways that there are, for a level with any steps, and compares each value with the format's rules.
 fn check_row<V: Value>(plain: Plain, fills: Fills, values: &[V], predictions: &[i32]) {
-    let fine = FineGrid::<V>::new(&Quantizer::new(plain.bound).with_fills(fills));
+    [8, 6, 4, 3, 2, 1].into_iter().for_each(|worth| check_row_with(worth, plain, fills, values, predictions));
+}
+
+fn check_row_with<V: Value>(worth: i32, plain: Plain, fills: Fills, values: &[V], predictions: &[i32]) {
+    let fine = FineGrid::<V>::new(&Quantizer::new(plain.bound).with_fills(fills)).with_worth(Worth::of(worth));
     let expected: Vec<Option<(i32, i32)>> =
-        values.iter().zip(predictions).map(|(&value, &prediction)| plain.encode(value, prediction, fills)).collect();
+        values.iter().zip(predictions).map(|(&value, &prediction)| plain.encode(value, prediction, worth, fills)).collect();
     let check = |way: &str, index: usize, found: Option<(i32, i32)>| {
         let (value, prediction) = (values[index].to_f64(), predictions[index]);
-        assert_eq!(found, expected[index], "{way}: {value:e} predicted by {prediction}, {plain:?}, {} values", values.len());
+        assert_eq!(
+            found,
+            expected[index],
+            "{way}: {value:e} predicted by {prediction}, {plain:?}, S = {worth}, {} values",
+            values.len()
+        );
     };
     let (mut residuals, mut positions) = (vec![0; values.len()], vec![0; values.len()]);
     for had_excluded in [false, true] {
@@ -136,7 +145,10 @@ fn values_on_a_position_keep_it() {
             for prediction in [0, position, position + 3, position - 8, position + 801, position + 40_000, 3 - position] {
                 match fine.encode_one(value, prediction) {
                     Some((residual, kept)) => {
-                        assert_eq!((kept, on_grid_of::<V>(position_of(prediction, residual))), (position, position))
+                        assert_eq!(
+                            (kept, on_grid_of::<V>(Worth::STEP.position_of::<V>(prediction, residual))),
+                            (position, position)
+                        )
                     }
                     None => assert!(!is_escape(position - prediction + ESCAPE_BASE), "{position} from {prediction}"),
                 }
