@@ -243,7 +243,8 @@ def coding_of(element, half_step, offset=None):
 
 def any_kind(rng, extents):
     """Section 6.2: the predictor of a kind of interpolation."""
-    return INTERPOLATION | FINER * int(rng.integers(3)) | LINEAR * int(rng.integers(2)) | int(rng.integers(1 << len(extents)))
+    steps, linear = divmod(int(rng.integers(6)), 2)
+    return INTERPOLATION | FINER * steps | LINEAR * linear | int(rng.integers(1 << len(extents)))
 
 
 class Craft:

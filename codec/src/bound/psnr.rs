@@ -22,6 +22,8 @@ const BOUND_TO_NOISE: f64 = 1.732_050_807_568_877_2;
 const ACCEPTED_OF_NEW_VALUES: f64 = 1.122_018_454_301_963_3; // 10^0.05
 /// A mean square of errors below this share of the allowed one lets a wider bound be tried: 1 dB less.
 const ENOUGH_MEAN_SQUARE: f64 = 0.794_328_234_724_281_5; // 10^-0.1
+/// The widest bound that is tried, as a multiple of the allowed noise.
+const WIDEST: f64 = 16.0;
 /// Number of attempts, each with another bound, before the exact bits are taken.
 const MAX_ATTEMPTS: usize = 6;
 
@@ -64,7 +66,7 @@ impl<C: Compressor> Settling<'_, C> {
     /// Compresses with `bound`, and with other ones: with smaller ones until the noise is allowed, or with wider ones as long as it is. Errors of interpolation
     /// are often smaller than evenly spread ones, so that a wider bound has the allowed noise.
     fn reach(&mut self, goal: &mut Goal<'_>, mut bound: f64, predictor: PredictorPolicy) -> Result<C::Output, C::Error> {
-        let (widest, mut reached) = (bound * MOST_WIDENING, None);
+        let (widest, mut reached) = ((bound * MOST_WIDENING).min(WIDEST * goal.noise), None);
         let (mut settled, mut rounded) = goal.ladder.settle_for_noise(bound)?;
         for _ in 0..MAX_ATTEMPTS {
             let mut output = self.compress_as(predictor, settled)?;
@@ -142,7 +144,7 @@ fn bound_by_model(noise: f64, chunk: &[u8], layout: &Layout, config: &Config) ->
         mean_square(bound, chunk, layout, config, stride) <= allowed * allowed
     };
     let holds_noise = |bound: f64| holds_noise_in(stride, bound);
-    let (mut least, mut most) = (noise, noise * 16.0);
+    let (mut least, mut most) = (noise, noise * WIDEST);
     let mut bound = noise * BOUND_TO_NOISE;
     // The greatest bound is 2^4 times the least, so that 16 factors of 2^(1/4) lead from the first bound to either.
     if holds_noise(bound) {

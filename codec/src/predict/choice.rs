@@ -250,8 +250,8 @@ mod tests {
                 &|i| if i % 1000 < 950 { 0.0 } else { (i % 1000) as f64 * 0.37 },
                 // Values on positions of the fine grid, and fill values.
                 &|i| if i % 31 > 28 { -999.0 } else { ((at(i)[0] * 0.3).sin() * 50.0).round() * 0.2 / 8.0 * (1020.0 / 1021.0) },
-                // A rim of zeros.
-                &|i| if at(i)[1] < 2.0 || i % nx < 2 { 0.0 } else { waves(i) },
+                // Zeros here and there.
+                &|i| if i % 37 == 5 { 0.0 } else { waves(i) + 300.0 },
             ];
             for (number, field) in fields.iter().enumerate() {
                 let values: Vec<f64> = (0..shape.elements() as usize).map(field).collect();
