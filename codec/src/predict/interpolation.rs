@@ -12,8 +12,8 @@
 //! then every 2, from the 1 around it along both axes                          o   1   o
 //! ```
 //!
-//! Predictions are made from positions of restored values. A residual is a number of steps, or of parts of a step on coarse levels, unless it is an escape. So a value that is predicted to
-//! within the bound costs a zero, whereas rounding to the grid before prediction, as for differences, would leave residuals of ±1. Restored values lie on a
+//! Predictions are made from positions of restored values. A residual is a number of steps, or of parts of a step on coarse levels, unless it is an escape.
+//! So a value that is predicted to within the bound costs a zero, whereas rounding to the grid before prediction, as for differences, would leave residuals of ±1. Restored values lie on a
 //! fine grid of eight positions a step ([`FineGrid`]): a value that a decoder has returned keeps its position if it is compressed again.
 
 mod class_rows;

@@ -15,12 +15,12 @@ pub enum Predictor {
 /// predictions of all finer levels better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LevelSteps {
-    /// The same on all levels.
+    /// A residual of 1 is worth a step on all levels.
     #[default]
     Equal,
-    /// Less on coarser levels.
+    /// A residual of 1 is worth less on coarser levels, down to three eighths of a step.
     Finer,
-    /// On each coarser level half as much, down to an eighth.
+    /// A residual of 1 is worth half as much on each coarser level, down to an eighth of a step.
     Halved,
 }
 

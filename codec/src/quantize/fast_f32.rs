@@ -36,7 +36,8 @@ pub const MIN_STEPS_OF_HALF_POSITIONS: f32 = 1025.0;
 /// A value of `x` steps, `d` steps from its prediction, has a certain residual on the near path only if `x + d` is at most this: then both, and every position
 /// within a step of either, are where all positions are on the fine grid.
 pub const MAX_STEPS_OF_ALL_POSITIONS: f32 = 1021.0;
-/// The same for the far path. Farther away too many residuals are near a tie.
+/// On the far path, a value of `x` steps, `d` steps from its prediction, has a certain residual only if `x + d` is at most this. Farther away too many
+/// residuals are near a tie.
 const MAX_FAR_STEPS: f32 = 32_768.0;
 /// Magnitudes in steps from which on only each second, fourth and eighth position is on the fine grid.
 const COARSER_FROM: [f32; 3] = {

@@ -8,9 +8,8 @@
 //! ```
 //!
 //! A prediction `p`, which is a position, and a residual `m` give the position `p + S m`. `S` is what a residual of 1 is worth: a step, which is eight
-//! positions, or less on coarse levels (`Worth`). The encoder writes `m` if the value of this position
-//! differs from the value to be encoded by the bound, half a step, at most. The value to be encoded must also be on no other position. Otherwise the encoder
-//! writes an escape, or the value is an exception.
+//! positions, or less on coarse levels (`Worth`). The encoder writes `m` if the value of this position differs from the value to be encoded by the bound, half
+//! a step, at most. The value to be encoded must also be on no other position. Otherwise the encoder writes an escape, or the value is an exception.
 //!
 //! A value that is exactly on a position keeps that position, or becomes an exception. It may come from a decoder: HDF5 decodes a chunk, replaces a part of it
 //! and encodes all of it again. A second rounding could move the value farther than the bound from the value that was written first.

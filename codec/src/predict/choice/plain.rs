@@ -21,7 +21,7 @@ pub(super) struct Plain<'a, V> {
     pub(super) values: Vec<V>,
 }
 
-/// What is chosen.
+/// The predictor of a chunk, with what the choice of steps needs.
 enum Chosen {
     Axes(Axes),
     /// A kind of interpolation, its estimate, and whether zeros are exceptions.
