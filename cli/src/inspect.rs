@@ -8,6 +8,7 @@ use h5zquire::{FILTER_ID, cd_values};
 use hdf5::Dataset;
 use hdf5::filters::Filter;
 use quire_codec::stages::inspect::{Description, PlaneCoding, Prediction};
+use quire_codec::stages::predictor::LevelSteps;
 use quire_codec::{Coding, Scalar};
 use serde_json::{Value, json};
 
@@ -313,7 +314,12 @@ impl Row {
         Some(match description.planes.first()?.prediction {
             Prediction::Interpolation(kind) => {
                 let name = if kind.is_linear() { "linear" } else { "cubic" };
-                format!("{name} interpolation {}", along(!kind.rough()))
+                let steps = match kind.steps() {
+                    LevelSteps::Equal => "",
+                    LevelSteps::Finer => ", finer steps",
+                    LevelSteps::Halved => ", halved steps",
+                };
+                format!("{name} interpolation {}{steps}", along(!kind.rough()))
             }
             Prediction::Differences(0) => "none".to_owned(),
             Prediction::Differences(set) => format!("differences {}", along(set)),

@@ -205,9 +205,11 @@ impl Batch {
             room.wait()?;
             download(&room.stream, batch.device, room.on_host.address(), count * size_of::<TileSums>())?;
             room.wait()?;
+            let candidates: Vec<_> = choice.candidates().collect();
             let chosen = (0..count).map(|chunk| {
                 let sums: TileSums = entry(&room.on_host, 0, chunk);
-                let measured = [sums.rough_kind, sums.last_kind].into_iter();
+                let rough = candidates.iter().filter(|kind| kind.rough() != 0 && kind.is_linear() == (sums.first_kind != 0));
+                let measured = rough.map(|kind| kind.number() as u32).chain([sums.last_kind]);
                 let measured = measured.filter(|&kind| sums.is_interpolation_open != 0 && kind != NO_KIND);
                 BatchChoice {
                     chosen: chosen_by_kernels(entry(&room.results, 0, chunk), choice, &layout),

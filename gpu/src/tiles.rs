@@ -141,7 +141,7 @@ impl ChunkBatch {
         job.entries = Pointer::new(entries);
         job.codes = Pointer::new(entries + Self::entries_len(choice, self.count) as u64);
         job.host_predictors = Pointer::new(self.predictors);
-        job.has_rough_kind = u32::from(long_axes(layout) > 1);
+        job.rough_kinds = Some(long_axes(layout)).filter(|&axes| axes > 1).unwrap_or(0) as u32;
         job.tiles_per_block = tiles_per_block as u32;
         tables.prepare(loaded, layout, false, stream, &mut job)?;
         let (count, kernels) = (self.count as u32, &loaded.kernels);
@@ -153,7 +153,7 @@ impl ChunkBatch {
         let is_small = tiles.len <= SMALL_TILE_VALUES;
         let measure = if is_small { &kernels.measure_kinds } else { &kernels.measure_kinds_of_large_tiles };
         // Besides kinds of interpolation, the second round has the differences along the best set of axes.
-        let rounds = [(FIRST_ROUND, 2), (ROUGH_ROUND, job.has_rough_kind + 1), (LAST_ROUND, job.has_rough_kind)];
+        let rounds = [(FIRST_ROUND, 2), (ROUGH_ROUND, job.rough_kinds + 1), (LAST_ROUND, job.rough_kinds.min(1))];
         for (round, kinds) in rounds.into_iter().filter(|&(_, kinds)| kinds > 0) {
             launch(stream, measure, (kinds * GROUPS, count, 1), TILE_THREADS, &job, &[round])?;
             observe("interpolation")?;
@@ -329,7 +329,7 @@ fn job_of(
         tiles: [0; MOST_TILES],
         candidate_numbers,
         extents: layout.shape.extents().map(|extent| extent as u32),
-        has_rough_kind: 0,
+        rough_kinds: 0,
         tiles_per_block: 1,
         offsets: Pointer::NULL,
         counted: Pointer::NULL,

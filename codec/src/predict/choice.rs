@@ -47,7 +47,7 @@ const FINER_STEPS_BELOW: u32 = 26_214;
 
 /// Estimated bits per residual below which a chunk's coarse levels have finer steps: from 0, for never, to the largest number, for always.
 fn finer_steps_below(shape: &Shape, config: &Config) -> u32 {
-    match shape.extents().iter().filter(|&&extent| extent > 1).count() {
+    match kinds::long_axes(shape).count_ones() {
         2.. if config.for_less_noise => u32::MAX,
         3.. => FINER_STEPS_BELOW,
         _ => 0,

@@ -88,26 +88,25 @@ impl FastF32 {
     pub fn new(quantizer: &Quantizer) -> Option<Self> {
         let step = quantizer.step();
         let has_path = (SMALLEST_STEP..1.0 / SMALLEST_STEP).contains(&step) && step == 2.0 * quantizer.bound();
-        (has_path && is_open(Path::FastF32)).then(|| Self {
-            inverse_step: quantizer.inverse_step() as f32,
-            worth: POSITIONS_PER_STEP,
-            per_step: 1.0,
-            tie_margin_per_step: TIE_MARGIN_PER_STEP,
-            half_less_margin: 0.5 - TIE_MARGIN,
-        })
+        (has_path && is_open(Path::FastF32)).then(|| Self::with_inverse_step(quantizer.inverse_step() as f32, Worth::STEP))
     }
 
     /// This grid, where a residual of 1 is worth as many positions.
     #[inline(always)]
     pub(crate) fn with_worth(self, worth: Worth) -> Self {
+        Self::with_inverse_step(self.inverse_step, worth)
+    }
+
+    #[inline(always)]
+    fn with_inverse_step(inverse_step: f32, worth: Worth) -> Self {
         let (worth, per_step) = worth.parts();
         let per_step = per_step as f32;
         Self {
+            inverse_step,
             worth,
             per_step,
             tie_margin_per_step: TIE_MARGIN_PER_STEP * per_step,
             half_less_margin: 0.5 - TIE_MARGIN * per_step,
-            ..self
         }
     }
 

@@ -60,6 +60,11 @@ impl Fills {
         self.value
     }
 
+    /// Whether zeros are masked.
+    pub(crate) fn masks_zeros(&self) -> bool {
+        self.value == Some(0)
+    }
+
     /// The span of the values that are not far.
     #[must_use]
     pub fn span(&self) -> Span {

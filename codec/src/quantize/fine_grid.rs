@@ -108,7 +108,7 @@ impl<V: Value> FineGrid<V> {
     /// Whether zeros are exceptions.
     #[must_use]
     pub(crate) fn masks_zeros(&self) -> bool {
-        self.fills.value() == Some(0)
+        self.fills.masks_zeros()
     }
 
     /// A copy with which no value counts as on a position: [`FineGrid::is_enabled`] is false, and bit 63 of `between_steps_sign` is 0. All other

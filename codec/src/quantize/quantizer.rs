@@ -70,7 +70,7 @@ impl Quantizer {
     /// Whether zeros are exceptions: no fill value 0 is masked otherwise, as its code gives it back.
     #[must_use]
     pub fn masks_zeros(&self) -> bool {
-        self.fills.value() == Some(0)
+        self.fills.masks_zeros()
     }
 
     /// Values that are exceptions because they are fills.

@@ -92,7 +92,7 @@ __device__ __forceinline__ void measure_kinds_of_batch(const TileJob& job, u32 r
   const u32 tiles = job.kinds[INTERPOLATED_KIND].count, number = blockIdx.x / GROUPS, first = blockIdx.x % GROUPS * GROUP_TILES;
   if (first >= tiles || (round != FIRST_ROUND && !sums.is_interpolation_open)) return;
   const TileBlock block = {job, blockIdx.y, true, first, min(tiles - first, GROUP_TILES)};
-  if (round == ROUGH_ROUND && number == job.has_rough_kind) {
+  if (round == ROUGH_ROUND && number == job.rough_kinds) {
     switch (block.kind().shape.rank) {
       case 1: return count_differences_of_set<1>(block, memory, sums.set);
       case 2: return count_differences_of_set<2>(block, memory, sums.set);
@@ -101,7 +101,7 @@ __device__ __forceinline__ void measure_kinds_of_batch(const TileJob& job, u32 r
     }
   }
   const u32 kind = round == FIRST_ROUND   ? number * LINEAR_INTERPOLATION
-                   : round == ROUGH_ROUND ? sums.rough_kind
+                   : round == ROUGH_ROUND ? sums.first_kind | long_axis(job, number)
                                           : sums.last_kind;
   if (kind == NO_KIND) return;
   if (__syncthreads_or(load_entries(block, memory))) {

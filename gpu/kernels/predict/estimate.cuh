@@ -66,12 +66,22 @@ __device__ __forceinline__ u32 counted_outliers(const TileKind& kind, const Kind
 }
 static_assert(u64(DIFFERENCE_TILES) * MAX_TILE_VALUES * MAX_TILE_VALUES < 1ull << 32, "products of 32 bits");
 
+/// The axis with this number among those longer than 1, as a set.
+__device__ __forceinline__ u32 long_axis(const TileJob& job, u32 number) {
+  u32 found = 0;
+#pragma unroll
+  for (u32 axis = 0; axis < MAX_RANK; axis++) {
+    if (job.extents[axis] > 1 && number-- == 0) found = 1u << axis;
+  }
+  return found;
+}
+
 /// The decisions on a chunk. All lanes of a warp have them.
 struct TileDecision {
   const TileJob& job;
   TileSums& sums;
 
-  /// After the first round: the best set of axes, the better one of cubic and linear interpolation, and the kind with a rough axis.
+  /// After the first round: the best set of axes, and the better one of cubic and linear interpolation.
   __device__ __forceinline__ void decide_first() {
     const TileKind& tiles = job.kinds[DIFFERENCE_KIND];
     const KindCounts &of_sets = sums.kinds[DIFFERENCE_KIND], &of_kinds = sums.kinds[INTERPOLATED_KIND];
@@ -92,42 +102,42 @@ struct TileDecision {
     u64 set_bits;
     const u32 set = best_set(bits, is_set, set_bits);
     const u64 uncorrected = __shfl_sync(ALL_LANES, bits, set);
-    // The roughest axis is tried with the better one: its differences have the greatest estimate. Of equals it is the slowest axis.
-    u32 roughest = 0;
-    u64 most = 0;
-#pragma unroll
-    for (u32 axis = MAX_RANK; axis-- > 0;) {
-      const u64 of_axis = __shfl_sync(ALL_LANES, bits, 1u << axis);
-      if (!(flat >> axis & 1) && (!roughest || of_axis > most)) {
-        roughest = 1u << axis;
-        most = of_axis;
-      }
-    }
     if (lane != 0) return;
     sums.is_interpolation_open = is_open;
     sums.set = set;
     sums.set_bits = set_bits;
     sums.uncorrected_set_bits = uncorrected;
-    sums.best_kind = is_linear ? LINEAR_INTERPOLATION : 0;
+    sums.best_kind = sums.first_kind = is_linear ? LINEAR_INTERPOLATION : 0;
     sums.best_bits = is_linear ? linear : cubic;
-    sums.rough_kind = job.has_rough_kind ? sums.best_kind | roughest : NO_KIND;
   }
 
-  /// Makes this kind the best one if it is better than the best so far. Returns the estimate of the differences of interpolated tiles along the best set.
-  __device__ __forceinline__ u64 take_best(u32 kind) {
+  /// Makes the best one of the kinds of a round the best so far if it is better; the first of equals wins. Returns the estimate of the differences of
+  /// interpolated tiles along the best set.
+  __device__ __forceinline__ u64 take_best(u32 round) {
     const TileKind& tiles = job.kinds[INTERPOLATED_KIND];
     const KindCounts& counts = sums.kinds[INTERPOLATED_KIND];
-    const bool is_set = lane_id() == 1;
+    const u32 lane = lane_id(), first = sums.first_kind, last = sums.last_kind;
+    const bool is_set = lane == MAX_RANK;
+    u32 kind = NO_KIND, gain;
+    if (round == LAST_ROUND && lane == 0) kind = last;
+    if (round == ROUGH_ROUND && lane < job.rough_kinds) kind = first | long_axis(job, lane);
     u64 own = ~0ull;
-    u32 gain;
-    if (is_set || (lane_id() == 0 && kind != NO_KIND)) {
+    if (is_set || kind != NO_KIND) {
       own = estimated_bits(is_set ? counts.differences[sums.set] : counts.residuals[kind], is_set ? counted_values(tiles) : residuals(),
                            is_set ? OUTLIER_BITS * counted_outliers(tiles, counts) : bits_of_outliers(job, counts, kind, gain));
     }
+    u64 best_bits = sums.best_bits;
+    u32 best_kind = sums.best_kind;
+#pragma unroll
+    for (u32 number = 0; number < MAX_RANK; number++) {
+      const u64 of_kind = __shfl_sync(ALL_LANES, own, number);
+      const u32 there = __shfl_sync(ALL_LANES, kind, number);
+      if (of_kind < best_bits) best_bits = of_kind, best_kind = there;
+    }
     __syncwarp();
-    if (lane_id() == 0 && own < sums.best_bits) sums.best_bits = own, sums.best_kind = kind;
+    if (lane == 0) sums.best_bits = best_bits, sums.best_kind = best_kind;
     __syncwarp();
-    return __shfl_sync(ALL_LANES, own, 1);
+    return __shfl_sync(ALL_LANES, own, MAX_RANK);
   }
 
   /// The last kind: if the best one has a rough axis, linear in place of cubic or the reverse.
@@ -206,9 +216,9 @@ __device__ __forceinline__ void decide(const TileJob& job, u32 chunk, u32 round)
     return;
   }
   if (!sums.is_interpolation_open) return;
-  const u64 differences = decision.take_best(round == LAST_ROUND ? sums.last_kind : sums.rough_kind);
+  const u64 differences = decision.take_best(round);
   // With one axis there are no rough ones, and no third round.
-  if (round == ROUGH_ROUND && job.has_rough_kind) {
+  if (round == ROUGH_ROUND && job.rough_kinds > 0) {
     decision.find_last_kind();
     return;
   }

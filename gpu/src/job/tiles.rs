@@ -114,8 +114,8 @@ shared_structs! {
         // What follows is of a batch alone.
         /// 1 if interpolation is a candidate.
         pub is_interpolation_open: u32,
-        /// Number of the kind with a rough axis that is measured, or `NO_KIND`.
-        pub rough_kind: u32,
+        /// Number of the better one of cubic and linear interpolation without rough axes.
+        pub first_kind: u32,
         /// Number of the kind that is measured last, or `NO_KIND`.
         pub last_kind: u32,
         /// The best set of axes.
@@ -164,8 +164,8 @@ shared_structs! {
         pub candidate_numbers: [u8; INTERPOLATION_KINDS],
         /// Extents of a chunk, fastest first.
         pub extents: [u32; MAX_RANK],
-        /// 1 if a kind of interpolation with a rough axis is measured in a batch: several axes are longer than 1.
-        pub has_rough_kind: u32,
+        /// Kinds of interpolation with a rough axis that are measured in a batch: as many as axes are longer than 1, if several are.
+        pub rough_kinds: u32,
         /// Tiles of `DIFFERENCE_KIND` that a block takes.
         pub tiles_per_block: u32,
         /// Ends of rows of zeros that would take as many bits as the tiles' share of what the planes of exceptions have besides.

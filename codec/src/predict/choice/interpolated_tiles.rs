@@ -63,7 +63,11 @@ impl InterpolatedTiles {
             self.outliers.push(outliers);
         }
         // Two values cannot be masked.
-        self.lanes.count_zero_edges(tiles.extents[0], choice.edges_of_planes(), fine.masks_fill_value());
+        if fine.masks_fill_value() {
+            self.lanes.close_zeros();
+        } else {
+            self.lanes.count_zero_edges(tiles.extents[0], choice.edges_of_planes());
+        }
         Ok(true)
     }
 

@@ -254,11 +254,7 @@ impl<V: Value> Plain<'_, V> {
     }
 
     /// The best kind of interpolation and its estimate.
-    fn best_kind(
-        &self,
-        of_axis: impl Fn(usize) -> Estimate,
-        mut of_kind: impl FnMut(InterpolationKind) -> Estimate,
-    ) -> (InterpolationKind, Estimate) {
+    fn best_kind(&self, mut of_kind: impl FnMut(InterpolationKind) -> Estimate) -> (InterpolationKind, Estimate) {
         let mut try_kind = |rough, is_linear| {
             let kind = InterpolationKind::new(rough, is_linear);
             (kind, of_kind(kind))
@@ -268,11 +264,11 @@ impl<V: Value> Plain<'_, V> {
         let is_linear = best_of(&tried).0.is_linear();
         let axes: Vec<usize> = (0..MAX_RANK).filter(|&axis| self.extents()[axis] > 1).collect();
         if axes.len() > 1 {
-            let roughest = 1 << axes.into_iter().max_by_key(|&axis| of_axis(axis).bits).unwrap();
-            tried.push(try_kind(roughest, is_linear));
-            if best_of(&tried).0.rough() > 0 {
-                tried.push(try_kind(roughest, !is_linear));
-            }
+            axes.into_iter().for_each(|axis| tried.push(try_kind(1 << axis, is_linear)));
+        }
+        let rough = best_of(&tried).0.rough();
+        if rough > 0 {
+            tried.push(try_kind(rough, !is_linear));
         }
         best_of(&tried)
     }
@@ -314,8 +310,7 @@ impl<V: Value> Plain<'_, V> {
         let large = tiles(sides, 16.min(self.values.len() / sides.iter().product::<usize>()).max(1));
         let is_in_reach = |values: &[V]| values.iter().filter(|&&value| self.is_out_of_reach(value)).count() <= values.len() / 2;
         if fine.is_enabled() && is_in_reach(&small.concat()) && large.iter().all(|tile| is_in_reach(tile)) {
-            let (kind, estimate) =
-                self.best_kind(|axis| of_set(1 << axis), |kind| self.residuals_of_tiles(&large, sides, kind, fine).best());
+            let (kind, estimate) = self.best_kind(|kind| self.residuals_of_tiles(&large, sides, kind, fine).best());
             let mut differences = self.differences_of_tiles(&large, sides, set, fine);
             if of_set(set).bits > 0 {
                 differences.bits = (u128::from(differences.bits) * estimates[set] / u128::from(of_set(set).bits)) as u64;
@@ -365,7 +360,7 @@ impl<V: Value> Plain<'_, V> {
         for outliers in [0, exceptions.count() - without_code] {
             let best = of_set(set, outliers);
             if is_promising(best) {
-                let (kind, mut estimate) = self.best_kind(|axis| of_set(1 << axis, 0), of_kind);
+                let (kind, mut estimate) = self.best_kind(of_kind);
                 let edges = self.zero_edges(&self.values, self.layout.shape.row(), |value| value.to_bits() == V::Code::default());
                 let mut masks_zeros = false;
                 if let (Some(edges), true) = (edges, zeros > 0 && interpolated(kind, fine, 0).1 > 0) {

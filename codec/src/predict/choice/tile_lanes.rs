@@ -134,10 +134,15 @@ impl TileLanes {
         self.are_large |= V::SPACING_GROWS && magnitudes >= SPACING_GROWS_FROM[0].unsigned_abs();
     }
 
-    /// Counts the ends of rows of zeros, and `others`. `is_closed`: zeros cannot be exceptions.
-    pub(super) fn count_zero_edges(&mut self, row: usize, others: usize, is_closed: bool) {
+    /// Zeros cannot be exceptions: they have more edges than there can be.
+    pub(super) fn close_zeros(&mut self) {
+        self.zero_edges = u32::MAX.into();
+    }
+
+    /// Counts the ends of rows of zeros, and `others`.
+    pub(super) fn count_zero_edges(&mut self, row: usize, others: usize) {
         let values = &self.values;
-        self.zero_edges = widely_vectorized(
+        let edges: u64 = widely_vectorized(
             #[inline(always)]
             || {
                 let mut edges = [0u32; COLUMNS];
@@ -151,7 +156,7 @@ impl TileLanes {
                 edges.iter().map(|&edges| u64::from(edges)).sum()
             },
         );
-        self.zero_edges = if is_closed { u32::MAX.into() } else { self.zero_edges + others as u64 };
+        self.zero_edges = edges + others as u64;
     }
 
     /// Interpolates the tiles, each as a chunk of its own, and measures the residuals that count ([`Tiles::uncounted_residuals`]).

@@ -5,7 +5,7 @@
 //!                             └─ or a device measures all of it ─ TileCounts ──┘
 //! ```
 
-use super::kinds::{best_kind, possible_kinds, roughest_axis};
+use super::kinds::{best_kind, possible_kinds};
 use super::residual_stats::{ColumnSums, EDGES_OF_PLANES, ResidualStats, StatsOfSets, best_set_with_edges};
 use super::tile::{COLUMNS, Tiles};
 use super::tile_counts::TileCounts;
@@ -156,8 +156,7 @@ impl TileChoice {
         let measured = self.differences.count * self.differences.len;
         let is_candidate = self.interpolated.is_some() && out_of_reach <= measured / VALUES_PER_VALUE_OUT_OF_REACH;
         if is_candidate && measurements.can_interpolate()? {
-            let roughest = roughest_axis(&stats, &self.shape);
-            let (kind, residuals) = best_kind(roughest, |kind| measurements.residuals(kind))?;
+            let (kind, residuals) = best_kind(&self.shape, |kind| measurements.residuals(kind))?;
             // The chunk's first values along the axes make its differences longer than those of tiles.
             let differences = measurements.differences_of_interpolated(set)?.estimate().times(with_edges, stats[set].bits());
             if residuals.are_better_than(&differences) {

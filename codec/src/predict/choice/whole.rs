@@ -2,7 +2,7 @@
 //! such a chunk, but tiles leave them out (docs/design-notes.md, "Choice of the predictor"). Codes and residuals that are made on the way stay in
 //! [`Quantized`].
 
-use super::kinds::{best_kind, roughest_axis};
+use super::kinds::best_kind;
 use super::residual_stats::{ColumnSums, EDGES_OF_PLANES, Estimate, ResidualStats, StatsOfSets, best_set};
 use super::tile::COLUMNS;
 use super::{Chooser, VALUES_PER_VALUE_OUT_OF_REACH, axes_of, sets_of, with_steps};
@@ -155,7 +155,6 @@ impl Chooser {
             );
         });
         let (set, differences) = best_set(&stats, shape);
-        let roughest = roughest_axis(&stats, shape);
         let codes = &self.differences[..elements];
         let has_reach = fine.is_enabled() && count_from(codes, V::STEPS_LIMIT as u32) <= elements / VALUES_PER_VALUE_OUT_OF_REACH;
         let cubic_estimate = if has_reach {
@@ -174,10 +173,13 @@ impl Chooser {
         };
         // The best kind of interpolation, with zeros as exceptions if that takes fewer bits.
         let find_best = |coded: &mut Quantized<'_, V::Code>| -> Result<(InterpolationKind, ResidualStats)> {
-            let (kind, stats) = best_kind(roughest, |kind| interpolate(chunk, layout, fine, kind, without_code, coded))?;
+            let (kind, stats) = best_kind(shape, |kind| interpolate(chunk, layout, fine, kind, without_code, coded))?;
             // Two values cannot be masked.
-            let (zeros, zero_edges) = if stats.outliers > 0 { zeros_of::<V>(chunk, shape) } else { (0, 0) };
-            if zeros == 0 || fine.masks_fill_value() {
+            if stats.outliers == 0 || fine.masks_fill_value() {
+                return Ok((kind, stats));
+            }
+            let (zeros, zero_edges) = zeros_of::<V>(chunk, shape);
+            if zeros == 0 {
                 return Ok((kind, stats));
             }
             let masking = FineGrid::<V>::new(&quantizer.masking_zeros());
