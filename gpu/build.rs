@@ -14,8 +14,8 @@ use quire_codec::stages::predictor::LevelSteps;
 use quire_codec::stages::small_float::{BFloat16, Binary16};
 use quire_codec::stages::value::Value;
 use quire_codec::stages::{
-    book_choice, book_lengths, choice, codebook, dictionary, fast_f32, fine_grid, fixed_log2, header, lanes, last_digit, linear,
-    logarithm, plane, positions, predictor, rounding, tokens,
+    book_choice, book_lengths, choice, codebook, dictionary, fast_f32, fine_grid, fixed_log2, header, lanes, last_digit, limits,
+    linear, logarithm, plane, positions, predictor, rounding, tokens,
 };
 
 #[path = "src/declare.rs"]
@@ -149,8 +149,8 @@ fn shared_header(source: &str, constants: &[Constant], structs: &str) -> String 
     format!("// Written by gpu/build.rs from gpu/{source}.\n#pragma once\n\n#include <cstddef>\n{constants}{structs}")
 }
 
-/// The limits of a floating-point type.
-fn limits<V: Value>(suffix: &str) -> [(String, f64); 5] {
+/// The limits of a floating-point type's grids.
+fn limits_of<V: Value>(suffix: &str) -> [(String, f64); 5] {
     [
         (format!("CODE_LIMIT_{suffix}"), V::CODE_LIMIT),
         (format!("SAFE_CODE_LIMIT_{suffix}"), V::SAFE_CODE_LIMIT),
@@ -189,6 +189,7 @@ fn constants() -> String {
         last_digit: MAX_COUNTED, LEAST_ENDING;
         divisor: SAMPLE_STRIDE;
         lanes: LANES, FEW_LANES;
+        limits: LIMITS_LEN;
         plane: PLANE_HEADER_LEN, CUSTOM_BOOK, BIT_PLANES, MIN_BLOCK_LOG, MAX_BLOCK_LOG, BLOCK_LOG_BITS, WIDTH_BITS, BLOCK_BITS, BLOCK_TOKENS,
             FEW_LANES_BITS;
         predictor: INTERPOLATION, LINEAR_INTERPOLATION, LEVEL_STEPS;
@@ -210,6 +211,8 @@ fn constants() -> String {
         ("SPACING_FOUR_FROM", positions::SPACING_GROWS_FROM[1] as u64),
         ("SPACING_EIGHT_FROM", positions::SPACING_GROWS_FROM[2] as u64),
         ("POSITIONS_PER_STEP_LOG", u64::from(positions::POSITIONS_PER_STEP.ilog2())),
+        ("NO_LOWER_LIMIT", u64::from(limits::Limits::NONE.lower.cast_unsigned())),
+        ("NO_UPPER_LIMIT", u64::from(limits::Limits::NONE.upper.cast_unsigned())),
         ("LEVEL_STEPS_NUMBERS", LevelSteps::ALL.len() as u64),
         ("NARROW_LOG_TERMS", logarithm::NARROW_TERMS.0 as u64),
         ("NARROW_EXP_TERMS", logarithm::NARROW_TERMS.1 as u64),
@@ -219,8 +222,10 @@ fn constants() -> String {
     for (name, value) in same.into_iter().chain(renamed) {
         text += &constant_text(&Constant { name, documentation: &[], value });
     }
-    text += &format!("constexpr unsigned long long POSITIONS_OF_LEVELS = {};\n", positions_of_levels());
-    let limits = [limits::<f32>("F32"), limits::<f64>("F64"), limits::<Binary16>("F16"), limits::<BFloat16>("BF16")];
+    for (name, value) in [("POSITIONS_OF_LEVELS", positions_of_levels()), ("LIMITS_BIT", limits::LIMITS_BIT)] {
+        text += &format!("constexpr unsigned long long {name} = {value};\n");
+    }
+    let limits = [limits_of::<f32>("F32"), limits_of::<f64>("F64"), limits_of::<Binary16>("F16"), limits_of::<BFloat16>("BF16")];
     let reals = [
         ("FAR_FILL", linear::FAR_FILL),
         ("CHANCE_OF_DECIMALS", divisor::CHANCE),

@@ -95,7 +95,7 @@ pub mod stages {
     pub use crate::number::{element, fixed_log2, integer, pairs, patched16, rounding, small_float, value};
     pub use crate::predict::{choice, interpolation, lorenzo, predictor};
     pub use crate::quantize::{
-        bitmap, decimal, exceptions, fast_f32, fills, fine_grid, gaps, grid, integer_steps, last_digit, lattice, linear,
+        bitmap, decimal, exceptions, fast_f32, fills, fine_grid, gaps, grid, integer_steps, last_digit, lattice, limits, linear,
         logarithm, positions, quantizer,
     };
     pub use crate::stream::{body, books, header, inspect, plane};

@@ -12,6 +12,7 @@ pub mod grid;
 pub mod integer_steps;
 pub mod last_digit;
 pub mod lattice;
+pub mod limits;
 pub mod linear;
 pub mod logarithm;
 pub mod positions;

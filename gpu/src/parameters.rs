@@ -199,8 +199,16 @@ pub(crate) fn decode_parameters_of(stream: Unverified<'_>, length: usize) -> Res
         Grid::Decimal(grid) => (0.0, grid.divisor()),
         Grid::Exact => (0.0, 0),
     };
+    // Only these types have a fine grid, on which limits are.
+    let Span { least, greatest } = match (fixed.grid, scalar.of_values()) {
+        (Grid::Linear(quantizer), Scalar::F32) => quantizer.limit_values::<f32>(),
+        (Grid::Linear(quantizer), Scalar::F64) => quantizer.limit_values::<f64>(),
+        _ => Span::ALL,
+    };
     let parameters = DecodeParameters {
         step: 2.0 * half_step,
+        least,
+        greatest,
         stream_len: length as u64,
         body: (stream.len() - planes.len()) as u32,
         exceptions: u32::try_from(fixed.exceptions).map_err(|_| Error::Unsupported(Reason::from("more than 2^32 exceptions")))?,

@@ -69,6 +69,7 @@ def crafted(plugin, tally, rng, number):
             has = "many" if len(parts.planes) > 1 else "few" if parts.ones else "none"
             if coding == QUANTIZED:
                 tally.mixtures[(parts.interpolated, *(plane.book == BIT_PLANES for plane in parts.planes))] += 1
+                tally.limited[element.name, parts.interpolated] += parts.grid.limits is not None
         tally.bodies[element.name, coding] += 1
         tally.bodies[coding, has] += 1
         if dataset.size > 1000:
@@ -89,6 +90,9 @@ def crafted(plugin, tally, rng, number):
     for mixture in itertools.product((False, True), repeat=4):
         if not tally.mixtures[mixture] or not tally.mixtures[mixture[:2]]:
             tally.disagree(f"no crafted stream of interpolation and bit planes for values, mask, exceptions: {mixture}")
+    for name, interpolated in itertools.product(TYPES, (False, True)):
+        if not tally.limited[name, interpolated]:
+            tally.disagree(f"no crafted stream of {name} with limits, interpolated: {interpolated}")
     for element, coding in fitting:
         if not tally.bodies[element.name, coding]:
             tally.disagree(f"no crafted stream of {element}, coding {coding}")

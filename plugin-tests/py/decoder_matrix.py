@@ -39,7 +39,7 @@ from quire_decoder import DENSE, EMPTY, QUANTIZED, SPARSE, decode
 from sampling import one_in, said
 from stream_check import FILL, TYPES, Plugin, Tally, words_of
 from stream_craft import Element
-from stream_edges import bodies, decimals, edges, exact, lists, logarithms, predictors, rules, steps
+from stream_edges import bodies, decimals, edges, exact, limits, lists, logarithms, predictors, rules, steps
 from written_values import check_dataset
 
 NAMES = ("stored", "constant", "quantized", "exact", "steps", "logarithmic", "decimal")  # section 2's codings
@@ -179,6 +179,7 @@ def main():
     covered(tally)
     rules(plugin, tally, np.random.default_rng(5))
     predictors(plugin, tally, np.random.default_rng(7))
+    limits(plugin, tally, np.random.default_rng(19))
     lists(plugin, tally, np.random.default_rng(9))
     bit_plane_edges(plugin, tally, np.random.default_rng(10))
     bodies(plugin, tally, np.random.default_rng(11))

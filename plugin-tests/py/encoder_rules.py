@@ -9,8 +9,8 @@ import numpy as np
 
 from mode_rules import BITS, POINTWISE, Values, code_limit, cut, divisor_of_bits, half_step_of, in_binary64, lattice_of_bits, settled_bound
 from quire_decoder import (
-    BFLOAT, BIT_PLANES, CONSTANT, DECIMAL, DENSE, EMPTY, EXACT, FINE, INTERPOLATION, LEAST_STEP, QUANTIZED, SPARSE, STEPS, STORED,
-    UNSIGNED, Grid, classes, distances_at, interpolates, low_bits, most_listed, nearest_multiples, on_grid, prediction,
+    BFLOAT, BIT_PLANES, CONSTANT, DECIMAL, DENSE, EMPTY, EXACT, FINE, INTERPOLATION, LEAST_STEP, NO_LOWER, NO_UPPER, QUANTIZED, SPARSE, STEPS,
+    STORED, UNSIGNED, Grid, classes, distances_at, interpolates, low_bits, most_listed, nearest_multiples, on_grid, prediction,
     read_exceptions, read_grid, read_header, read_integers, read_list, rounded, undo_differences, undo_interpolation,
     values_of_decimals, values_of_logarithms, values_of_positions, values_of_steps, worth_at, wrapped,
 )  # fmt: skip
@@ -152,6 +152,33 @@ class Rules:
         escapes = np.array(wrapped((escaped_to - predicted + 98304).reshape(-1).tolist(), 32), "i8").reshape(near.shape)
         by_escape = ~out & ~by_steps & holds(escaped_to) & (np.abs(escapes) >= 65536)
         return np.where(by_steps, steps, np.where(by_escape, escapes, 0)), ~(by_steps | by_escape)
+
+    def limits(self, interpolated):
+        """Section 11.3: the limits that the body has, or None."""
+        some = self.x[(np.abs(self.scaled) < code_limit(self.header)) & ~self.masked]
+        if not self.fine or not some.size:
+            return None
+        lower, upper = self.limit(float(some.min()), 1), self.limit(float(some.max()), -1)
+        below = lower is not None and 8 * np.rint(some.min() * self.inverse) < lower
+        above = upper is not None and 8 * np.rint(some.max() * self.inverse) > upper
+        if not (interpolated or below or above) or lower is upper is None:
+            return None
+        lower, upper = NO_LOWER if lower is None else lower, NO_UPPER if upper is None else upper
+        if lower > upper:
+            lower = upper = lower if abs(lower) < abs(upper) else upper
+        return lower, upper
+
+    def limit(self, end, inward):
+        """Section 11.3: the limit at an end of the values, or None; `inward` is 1 for the lower one and -1 for the upper one."""
+        steps = np.rint(end * self.inverse)
+        if not abs(steps) < self.reach:
+            return None
+        nearest = int(8 * steps + np.rint((end * self.inverse - steps) * (8 / (1020 / 1021))))
+        positions = on_grid(np.arange(nearest - 8, nearest + 9), self.header.width)
+        inside = positions[inward * (self.value(positions) - end) >= 0]
+        limit = int(inside.min() if inward > 0 else inside.max())
+        (value,) = self.value(np.array([limit]))
+        return limit if -8 * self.reach + 4 <= limit < 8 * self.reach - 4 and abs(value - end) <= self.bound else None
 
 
 def codes_beside(codes, good):
@@ -370,6 +397,9 @@ def check_quantized(tally, parts, values, request, element, name):
         bound = half_step
     of_bound, of_bits = half_step_of(bound, values), lattice_of_bits(values)
     rules = Rules(parts, values, bound)
+    limits = rules.limits(parts.interpolated)
+    if parts.grid.limits != limits:
+        tally.disagree(f"{name}: encoder, limits {parts.grid.limits}, by section 11.3 {limits}")
     if not parts.interpolated:
         # The exact bits replace a bound's grid where its stream would be too long, or longer than theirs.
         ways = [rules.codes_and_exceptions()] if bound and half_step == of_bound else []

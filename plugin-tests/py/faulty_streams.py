@@ -3,7 +3,7 @@
 import math
 
 from quire_decoder import (
-    CONSTANT, DECIMAL, DENSE, EMPTY, EXACT, INTERPOLATION, LEAST_STEP, LOGARITHMIC, QUANTIZED, SPARSE, STEPS, STORED,
+    CONSTANT, DECIMAL, DENSE, EMPTY, EXACT, INTERPOLATION, LEAST_STEP, LOGARITHMIC, NO_LOWER, NO_UPPER, QUANTIZED, SPARSE, STEPS, STORED,
 )  # fmt: skip
 from stream_craft import (
     BitBlock, Craft, Element, bit_plane, coded_block, exact_bits, fresh_checksum, grid, leb128, listed, packed_book, plane_header,
@@ -23,7 +23,7 @@ NO_EXCEPTIONS = bytes(4)
 def faulty_streams():
     """Section that is broken, name, what it is, and the stream of each."""
     for section, streams in (
-        ("1", versions()), ("2", bodies()), ("3", headers()), ("4", grids()), ("4", lists()), ("4", planes()), ("5.1", masks()),
+        ("1", versions()), ("2", bodies()), ("3", headers()), ("4", grids()), ("4", limits()), ("4", lists()), ("4", planes()), ("5.1", masks()),
         ("5.2", fine_grids()), ("7", tokens_of_blocks()), ("8", books()), ("9.1", lanes()), ("9.2", bit_planes()),
     ):  # fmt: skip
         for name, about, stream in streams:
@@ -40,9 +40,9 @@ def stored(extents, left_out=0, rank=1, values=VALUES):
     return with_header(0, STORED | rank - 1 << 4 | left_out << 6, extents, values)
 
 
-def quantized(planes=PLANE, ones=0, half_step=1.0, element=FLOAT32, extents=(48,), offset=None):
+def quantized(planes=PLANE, ones=0, half_step=1.0, element=FLOAT32, extents=(48,), offset=None, limits=None):
     """A body with a grid."""
-    return CRAFT.around(planes, extents, element, half_step, ones, offset)
+    return CRAFT.around(planes, extents, element, half_step, ones, offset, limits)
 
 
 def versions():
@@ -135,8 +135,10 @@ def grids():
         ("0", 0.0), ("minus_0", -0.0), ("negative", -1.0), ("nan", math.nan), ("infinite", math.inf), ("too_large", 2.0**1023),
         ("too_small", 2.0**-1025), ("least_number", 5e-324),
     ):  # fmt: skip
-        yield f"half_step_{name}", f"a half step of {half_step!r}", quantized(half_step=half_step)
+        says = ", which says that limits follow, though none do" if math.copysign(1, half_step) < 0 else ""
+        yield f"half_step_{name}", f"a half step of {half_step!r}{says}", quantized(half_step=half_step)
     yield "half_step_of_logarithms", "logarithmic: a half step of 0.0", quantized(half_step=0.0, offset=0)
+    yield "half_step_negative_of_logarithms", "logarithmic: a half step of -1.0", quantized(half_step=-1.0, offset=0)
     for name, kind, bound in (("0", "<i4", 0), ("too_large", "<i2", 2**31), ("wide", ">u4", 2**32 + 1), ("too_large_64", "<u8", 2**63)):
         plane = exact_bits(range(48), 0, Element(kind).bits)
         yield f"bound_{name}", f"a bound of {bound} for {kind[1]}{8 * int(kind[2])}", quantized(plane, 0, bound, Element(kind))
@@ -152,6 +154,26 @@ def grids():
     yield "too_many_exceptions", "49 exceptions of 48 values", quantized(PLANE + exact_bits([1] * 48, 0) + exact_bits([0] * 49, 0), 49)
     most = 2**32 - 1
     yield "most_exceptions", f"{most} exceptions of 48 values", quantized(PLANE, most)
+
+
+def limits():
+    """Section 4: the limits; fine_grids() has those of chunks without a fine grid."""
+    for name, lower, upper in (("by_1", 0, -1), ("of_values", 80, 72), ("ends", NO_UPPER, NO_LOWER), ("none", NO_UPPER, NO_UPPER - 1)):
+        yield f"limits_above_{name}", f"a lower limit of {lower} above an upper one of {upper}", quantized(limits=(lower, upper))
+    residuals = exact_bits([1] * 48, INTERPOLATION)
+    yield "limits_above_interpolated", "a lower limit of 3 above an upper one of 2, interpolated", quantized(residuals, element=FLOAT64, limits=(3, 2))
+    for name, half_step in (("0", 0.0), ("nan", math.nan), ("infinite", math.inf), ("too_large", 2.0**1023), ("too_small", 2.0**-1025)):
+        yield f"limits_half_step_{name}", f"limits and a half step of {half_step!r}", quantized(half_step=half_step, limits=(-8, 8))
+    for name, half_step, offset, element in (("logarithmic", 1.0, 0, FLOAT32), ("decimal", 100, None, FLOAT32), ("steps", 3, None, INT32)):
+        yield f"limits_{name}", f"limits of coding {name}", quantized(half_step=half_step, offset=offset, element=element, limits=(-8, 8))
+    body = grid(1.0, None, (-8, 8))
+    for name, size, about in (
+        ("missing", 8, "before the limits"), ("short", 12, "between the limits"), ("short_upper", 15, "in the upper limit"),
+        ("short_exceptions", 16, "behind the limits, before the number of exceptions"),
+    ):  # fmt: skip
+        yield f"limits_{name}", f"the stream ends {about}", whole(FLOAT32, QUANTIZED, (48,), body[:size])
+    without = grid(1.0) + body[8:] + NO_EXCEPTIONS + PLANE
+    yield "limits_not_said", "limits, of which bit 63 of the half step says nothing", whole(FLOAT32, QUANTIZED, (48,), without)
 
 
 def lists():
@@ -247,11 +269,16 @@ def fine_grids():
     residuals = exact_bits([1] * 48, INTERPOLATION)
     for name, kind in (("f16", "<f2"), ("bf16", ">bfloat16")):
         yield f"interpolated_{name}", f"an interpolated plane of {name}", quantized(residuals, element=Element(kind))
+        yield f"limits_{name}", f"limits of {name}", quantized(element=Element(kind), limits=(-8, 8))
     for element, name in ((FLOAT32, "f32"), (FLOAT64, "f64")):
         half_step = math.nextafter(LEAST_STEP[element.kind, element.width] / 2, 0)
         yield f"interpolated_small_step_{name}", f"an interpolated plane of {name} with a step just below the least one", quantized(
             residuals, 0, half_step, element
         )
+        about = f"limits of {name} with a step just below the least one"
+        yield f"limits_small_step_{name}", about, quantized(exact_bits(range(48), 0, element.bits), 0, half_step, element, limits=(-8, 8))
+    about = "limits of f32, which are none, with a step just below the least one"
+    yield "limits_none_small_step", about, quantized(half_step=math.nextafter(1e-28 / 2, 0), limits=(NO_LOWER, NO_UPPER))
 
 
 def tokens_of_blocks():

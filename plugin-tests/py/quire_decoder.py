@@ -28,7 +28,7 @@ VALUE_TYPES = ((FLOAT, 4), (FLOAT, 8), (FLOAT, 2), (BFLOAT, 2), *INTEGERS, (PAIR
 INTERPOLATION = 128  # the bit of predictors that are no sets of axes; cubic, without rough axes
 LINEAR = 16  # the bit of linear interpolation
 FINER, HALVED = 32, 64  # the bits of finer and of halved steps on coarse levels
-LEAST_STEP = {(FLOAT, 4): 1e-28, (FLOAT, 8): 1e-290}  # of an interpolated plane, by the value type; others have none
+LEAST_STEP = {(FLOAT, 4): 1e-28, (FLOAT, 8): 1e-290}  # of a fine grid, by the value type; others have none
 FINE = float.fromhex("0x1.ff7f9fb7c9d76p-4")  # distance of neighbouring positions of the fine grid, in steps: (1020 / 1021) / 8
 CUSTOM_BOOK = 255
 LN_2 = float.fromhex("0x1.62e42fefa39efp-1")  # 0x3FE62E42FEFA39EF
@@ -38,6 +38,7 @@ BOOKS = 75
 LONGEST_CODE = 12
 MOST_BOOK_BYTES = 96  # of a custom book, in which each difference has up to 7 bits
 NARROW = 32  # bits of the integers of residuals and of the mask, whatever the values have
+NO_LOWER, NO_UPPER = -(1 << 31), (1 << 31) - 1  # limits that are none
 LANES = (range(32), range(8))  # of a block, by bit 15 of its plane's header
 
 
@@ -77,6 +78,7 @@ class Grid(NamedTuple):
 
     half_step: float  # coding 4: the bound, an integer; coding 6: the divisor, an integer
     offset: int = 0  # of coding 5, in steps
+    limits: Optional[Tuple[int, int]] = None  # of coding 2: the positions of the lower and of the upper one
 
     @property
     def step(self) -> float:
@@ -207,7 +209,7 @@ def read_on_grid(reader: Reader, header: Header) -> np.ndarray:
     exceptions = read_exceptions(reader, header)
     listed = exceptions <= most_listed(header.count)
     indices, numbers = read_list(reader, exceptions if listed else 0, header)
-    values = read_values(reader, header, grid)
+    values = within_limits(read_values(reader, header, grid), grid, header)
     if not listed:
         mask = read_plane(reader, header.extents, NARROW)
         indices = [index for index, value in enumerate(mask) if value & 1]
@@ -232,14 +234,26 @@ def read_grid(reader: Reader, header: Header) -> Grid:
             raise StreamError("4", f"a divisor of {divisor}")
         return Grid(divisor)
     (half_step,) = struct.unpack("<d", first)
+    limited = header.coding == QUANTIZED and first[7] >= 0x80
+    if limited:
+        half_step = abs(half_step)
     if not (math.isfinite(half_step) and half_step > 0):
         raise StreamError("4", f"half step {half_step}")
     step = 2 * half_step
     if not (math.isfinite(step) and math.isfinite(1 / step)):
         raise StreamError("4", f"half step {half_step}: twice it or its reciprocal is not finite")
-    if header.coding != LOGARITHMIC:
-        return Grid(half_step)
-    return Grid(half_step, *struct.unpack("<q", reader.take(8, "4", "the grid's offset")))
+    if header.coding == LOGARITHMIC:
+        return Grid(half_step, *struct.unpack("<q", reader.take(8, "4", "the grid's offset")))
+    return Grid(half_step, limits=read_limits(reader, header, step) if limited else None)
+
+
+def read_limits(reader: Reader, header: Header, step: float) -> Tuple[int, int]:
+    """§4: the limits' positions."""
+    lower, upper = struct.unpack("<ii", reader.take(8, "4", "the limits"))
+    check_fine_grid(header, step, "limits")
+    if lower > upper:
+        raise StreamError("4", f"a lower limit of {lower} above an upper one of {upper}")
+    return lower, upper
 
 
 def read_exceptions(reader: Reader, header: Header) -> int:
@@ -283,10 +297,7 @@ def read_values(reader: Reader, header: Header, grid: Grid) -> np.ndarray:
         return values_of[header.coding](codes, grid, header)
     if header.coding != QUANTIZED:
         raise StreamError("4", f"an interpolated plane of coding {header.coding}")
-    if (header.kind, header.width) not in LEAST_STEP:
-        raise StreamError("5.2", "an interpolated plane of another type than binary32 and binary64")
-    if grid.step < LEAST_STEP[header.kind, header.width]:
-        raise StreamError("5.2", f"an interpolated plane with a step of {grid.step}")
+    check_fine_grid(header, grid.step, "an interpolated plane")
     positions = undo_interpolation(np.array(wrapped(integers, NARROW), np.int32), header.extents, predictor, header.width)
     return values_of_positions(positions, grid, header)
 
@@ -315,6 +326,28 @@ def values_of_positions(positions: np.ndarray, grid: Grid, header: Header) -> np
     rest = positions - np.int32(8) * steps
     with np.errstate(over="ignore"):
         return rounded(steps * grid.step + rest * (grid.step * FINE), header)
+
+
+def check_fine_grid(header: Header, step: float, what: str) -> None:
+    """§5.2: which chunks have a fine grid."""
+    if (header.kind, header.width) not in LEAST_STEP:
+        raise StreamError("5.2", f"{what} of another type than binary32 and binary64")
+    if step < LEAST_STEP[header.kind, header.width]:
+        raise StreamError("5.2", f"{what} with a step of {step}")
+
+
+def within_limits(bits: np.ndarray, grid: Grid, header: Header) -> np.ndarray:
+    """§5.1: the values' bits after the limits have replaced values."""
+    if grid.limits is None:
+        return bits
+    lower, upper = grid.limits
+    values = bits.view(f"f{header.width}")
+    least, greatest = values_of_positions(np.array(grid.limits, np.int32), grid, header).view(values.dtype)
+    if lower != NO_LOWER:
+        values = np.where(values < least, least, values)
+    if upper != NO_UPPER:
+        values = np.where(values > greatest, greatest, values)
+    return values.view(bits.dtype)
 
 
 def values_of_exact(codes: Sequence[int], header: Header) -> np.ndarray:

@@ -82,6 +82,7 @@ class Tally:
         self.crafted = 0
         self.mixtures = Counter()  # of crafted streams, by whether they are interpolated, and which planes are bit planes
         self.bodies = Counter()  # of crafted streams, by coding, value type, and whether there are no exceptions, few or many
+        self.limited = Counter()  # of crafted streams with limits, by value type and whether they are interpolated
         self.codings = Counter()  # of chunks
         self.encoded = Counter()  # of chunks that were encoded once more here, by coding, type, and whether there are exceptions
         self.kept = self.escapes = 0

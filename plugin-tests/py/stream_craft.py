@@ -7,8 +7,9 @@ from typing import List, NamedTuple, Optional
 import numpy as np
 
 from quire_decoder import (
-    BFLOAT, BIT_PLANES, BOOKS, CONSTANT, DECIMAL, DENSE, EMPTY, EXACT, FINER, FLOAT, INTERPOLATION, LEAST_STEP, LINEAR, LOGARITHMIC, PAIR, QUANTIZED,
-    SPARSE, STEPS, STORED, SYMBOLS, TOKENS, VALUE_TYPES, Reader, book_of, most_listed, read_dictionary, read_plane,
+    BFLOAT, BIT_PLANES, BOOKS, CONSTANT, DECIMAL, DENSE, EMPTY, EXACT, FINER, FLOAT, INTERPOLATION, LEAST_STEP, LINEAR, LOGARITHMIC, NO_LOWER,
+    NO_UPPER, PAIR, QUANTIZED, SPARSE, STEPS, STORED, SYMBOLS, TOKENS, VALUE_TYPES, Reader, book_of, interpolates, most_listed, read_dictionary,
+    read_integers, read_plane, undo_differences, undo_interpolation,
 )  # fmt: skip
 
 
@@ -228,10 +229,13 @@ def with_header(value_type, packed, extents, body, version=0x90):
     return fresh_checksum(b"QUI" + bytes([version, 0, 0, 0, 0, value_type, packed]) + extents + body)
 
 
-def grid(half_step, offset=None):
-    """Section 4: a body up to its number of exceptions; an integer is the bound of steps or the divisor of decimals."""
+def grid(half_step, offset=None, limits=None):
+    """Section 4: a body up to its number of exceptions; an integer is the bound of steps or the divisor of decimals. `limits`: two positions."""
     first = struct.pack("<Q" if isinstance(half_step, int) else "<d", half_step)
-    return first if offset is None else first + struct.pack("<q", offset)
+    if limits is not None:
+        first = first[:7] + bytes([first[7] | 0x80])
+    offset_bytes = b"" if offset is None else struct.pack("<q", offset)
+    return first + offset_bytes + (b"" if limits is None else struct.pack("<2i", *limits))
 
 
 def coding_of(element, half_step, offset=None):
@@ -247,6 +251,21 @@ def any_kind(rng, extents):
     return INTERPOLATION | FINER * steps | LINEAR * linear | int(rng.integers(1 << len(extents)))
 
 
+def has_fine_grid(element, half_step):
+    """Section 5.2: whether the plane of a quantized body may be interpolated, and whether the body may have limits."""
+    least = LEAST_STEP.get((FLOAT if element.kind == PAIR else element.kind, element.width))
+    return least is not None and not isinstance(half_step, int) and 2 * half_step >= least
+
+
+def positions_of(plane, extents, element):
+    """Section 5.2: the positions of a plane's values. Of differences they are 8 times the codes, where 32 bits hold that."""
+    predictor, integers = read_integers(Reader(plane, 0), extents, element.bits)
+    if interpolates(predictor, extents):
+        return undo_interpolation(np.array(signed(integers, 32), np.int32), extents, predictor, element.width)
+    codes = np.array(undo_differences(integers, extents, predictor, element.bits), np.int64)
+    return 8 * np.clip(codes, NO_LOWER // 8, NO_UPPER // 8)
+
+
 class Craft:
     """Streams that the plugin's encoder would not write: any book, any tokens, any index."""
 
@@ -255,10 +274,12 @@ class Craft:
         self.loose = 0.0  # part of blocks with words that they are in no need of
 
     def stream(self, extents, element, half_step, offset=None):
-        """A stream of a body with a grid, with exceptions in a list or in planes, or without any."""
+        """A stream of a body with a grid, with exceptions in a list or in planes, or without any, and with limits or without."""
         rng = self.rng
-        coded = self.interpolates(element, half_step) and offset is None and rng.random() < 0.5
+        fine = offset is None and has_fine_grid(element, half_step)
+        coded = fine and rng.random() < 0.5
         plane = self.plane(extents, 32 if coded else element.bits, any_kind(rng, extents) if coded else None)
+        limits = self.limits(plane, extents, element) if fine and rng.random() < 1 / 3 else None
         count = int(np.prod(extents))
         most = min(most_listed(count), count)
         kind = rng.random()
@@ -266,19 +287,29 @@ class Craft:
             mask = self.plane(extents, 32)
             ones = sum(value & 1 for value in read_plane(Reader(mask, 0), extents, 32))
             if ones > most:
-                return self.around(plane + mask + self.plane((ones,), element.bits), extents, element, half_step, ones, offset)
+                planes = plane + mask + self.plane((ones,), element.bits)
+                return self.around(planes, extents, element, half_step, ones, offset, limits)
         ones = int(rng.choice([1, most, rng.integers(most + 1)])) if kind < 0.8 else 0
         indices = np.sort(rng.permutation(count)[:ones])
-        return self.around(listed(indices, rng.bytes(ones * element.width)) + plane, extents, element, half_step, ones, offset)
+        planes = listed(indices, rng.bytes(ones * element.width)) + plane
+        return self.around(planes, extents, element, half_step, ones, offset, limits)
 
-    def interpolates(self, element, half_step):
-        """Section 5.2: whether a plane may be interpolated."""
-        least = LEAST_STEP.get((element.kind, element.width))
-        return least is not None and not isinstance(half_step, int) and 2 * half_step >= least
+    def limits(self, plane, extents, element):
+        """Section 4: a lower and an upper limit, most of them about positions that the plane's values have."""
+        rng = self.rng
+        # A plane with words that it is in no need of cannot be read.
+        there = np.array([0]) if self.loose else np.unique(positions_of(plane, extents, element))
+        about = [int(position) for position in rng.choice(there, 2) + rng.integers(-20, 21, 2)]
+        lower, upper = sorted(min(max(position, NO_LOWER), NO_UPPER) for position in about)
+        ends = [NO_LOWER, NO_LOWER + 1, -1, 0, lower, NO_UPPER - 4, NO_UPPER - 3, NO_UPPER - 2, NO_UPPER - 1, NO_UPPER]
+        far_lower, far_upper = sorted(int(position) for position in rng.choice(ends, 2))
+        some = [(lower, upper)] * 4 + [(NO_LOWER, upper), (lower, NO_UPPER), (lower, lower), (far_lower, far_upper)]
+        return some[int(rng.integers(len(some)))]
 
-    def around(self, planes, extents, element, half_step, ones, offset=None):
+    def around(self, planes, extents, element, half_step, ones, offset=None, limits=None):
         """A stream of these planes, behind the list if there is one."""
-        return whole(element, coding_of(element, half_step, offset), extents, grid(half_step, offset) + struct.pack("<I", ones) + planes)
+        body = grid(half_step, offset, limits) + struct.pack("<I", ones) + planes
+        return whole(element, coding_of(element, half_step, offset), extents, body)
 
     def any_stream(self, extents, element, coding):
         """A stream of a coding that fits the type."""

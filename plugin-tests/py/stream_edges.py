@@ -6,12 +6,13 @@ import struct
 import numpy as np
 
 from quire_decoder import (
-    CONSTANT, DECIMAL, EXACT, FLOAT, INTERPOLATION, LEAST_STEP, LOGARITHMIC, QUANTIZED, STEPS, STORED, SYMBOLS, VALUE_TYPES, Reader, interpolates,
-    read_plane,
+    CONSTANT, DECIMAL, EXACT, FLOAT, INTERPOLATION, LEAST_STEP, LOGARITHMIC, NO_LOWER, NO_UPPER, QUANTIZED, STEPS, STORED, SYMBOLS, VALUE_TYPES,
+    Reader, interpolates, read_plane,
 )  # fmt: skip
 from stream_check import TYPES, read_by_both, verdict, words_of
 from stream_craft import (
-    EVERY_TYPE, Craft, Element, any_kind, coding_of, exact_bits, grid, leb128, listed, packed_book, plane_header, signed, whole, with_header,
+    EVERY_TYPE, Craft, Element, any_kind, coding_of, exact_bits, grid, has_fine_grid, leb128, listed, packed_book, plane_header, signed, whole,
+    with_header,
 )  # fmt: skip
 
 LOSSLESS = words_of(0)
@@ -79,6 +80,39 @@ def predictors(plugin, tally, rng):
                 check(f"half step {bound!r}, predictor {byte}", good or not byte, coded(range(48), byte), 0, bound)
 
 
+def limits(plugin, tally, rng):
+    """Sections 4 and 5.1: which bodies may have limits, and limits about all turns of their positions."""
+    craft = Craft(rng)
+    for name in EVERY_TYPE:
+        element = Element(name)
+        dataset = plugin.dataset((48,), (48,), element, LOSSLESS)
+        floating = LOGARITHMIC in element.codings
+        plane = exact_bits(range(-24, 24), 0, element.bits)
+
+        def check(what, half_step, limits, good, offset=None, plane=plane):
+            stream = craft.around(plane, (48,), element, half_step, 0, offset, limits)
+            verdict(dataset, tally, stream, f"{element}, limits {limits} {what}", good)
+
+        if not floating:
+            check("of steps", 1, (-8, 8), False)
+            continue
+        check("of decimals", 100, (-8, 8), False)
+        check("of logarithms", 1.0, (-8, 8), False, 0)
+        least = LEAST_STEP.get((element.kind, element.width), 2.0) / 2
+        for half_step in (1.0, least, float(np.nextafter(least, 0)), 1e-300, 2.0**1022, 0.0, 2.0**1023, np.inf, np.nan):
+            good = has_fine_grid(element, half_step) and half_step < 2.0**1023
+            check(f"half step {half_step!r}", half_step, (-8, 8), good)
+        fine = has_fine_grid(element, 1.0)
+        ends = (NO_LOWER, NO_LOWER + 1, -9, -8, -4, -1, 0, 1, 7, 8193, *range(NO_UPPER - 5, NO_UPPER + 1))
+        interpolated = exact_bits(range(-24, 24), INTERPOLATION | 1)
+        for two in itertools.product(ends, repeat=2):
+            check("of differences", 1.0, two, fine and two[0] <= two[1])
+            check("of an interpolated plane", 1.0, two, fine and two[0] <= two[1], plane=interpolated)
+        body = grid(1.0, None, (-8, 8)) + bytes(4) + plane
+        for end in range(len(body)):
+            verdict(dataset, tally, whole(element, QUANTIZED, (48,), body[:end]), f"{element}, {end} bytes of a body with limits", False)
+
+
 def rules(plugin, tally, rng):
     """Single rules at their edges: which streams must be read, and which refused."""
     element = Element("<f4")
@@ -99,7 +133,7 @@ def rules(plugin, tally, rng):
     above = np.nextafter(least, 1)
     for bound in (above, 2.0**1022, np.nextafter(2.0**1023, 0), 1.0):
         check(f"bound {bound}", quantized(bound), True)
-    for bound in (least, 5e-324, 2.0**1023, np.inf, np.nan, 0.0, -0.0, -1.0):
+    for bound in (least, 5e-324, 2.0**1023, np.inf, np.nan, 0.0, -0.0):  # limits() has negative ones
         check(f"bound {bound}", quantized(bound), False)
     for extents in ((48,), (4, 12), (1, 48), (48, 1), (4, 3, 4), (2, 3, 4, 2), (1, 1, 1, 48)):
         check(f"extents {extents}", craft.stream(extents, element, 1e-3), True)

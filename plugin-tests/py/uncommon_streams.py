@@ -9,8 +9,8 @@ import math
 import numpy as np
 
 from quire_decoder import (
-    CONSTANT, DENSE, EMPTY, EXACT, FINER, FLOAT, HALVED, INTERPOLATION, LINEAR, LOGARITHMIC, SPARSE, STORED, SYMBOLS, TOKENS, Header, classes,
-    exponential, on_grid, prediction, read_dictionary, worth_at,
+    CONSTANT, DENSE, EMPTY, EXACT, FINER, FLOAT, HALVED, INTERPOLATION, LINEAR, LOGARITHMIC, NO_LOWER, NO_UPPER, SPARSE, STORED, SYMBOLS, TOKENS,
+    Header, classes, exponential, on_grid, prediction, read_dictionary, worth_at,
 )  # fmt: skip
 from stream_craft import EVERY_TYPE, BitBlock, Craft, Element, bit_block, bit_plane, exact_bits, grid, listed, numbers_of, signed, whole
 from stream_planes import behind_zeros, book, differences, length_of, planes_of_bits, some_bytes, some_integers, token_blocks, tokens
@@ -22,7 +22,9 @@ SHAPES = ((960,), (24, 40), (8, 10, 12), (4, 5, 6, 8))  # of 960 values each
 
 def uncommon_streams():
     """Name, what it is, and the stream of each."""
-    for streams in (exact_ends, steps, quantized, logarithmic, decimals, stored_and_constant, interpolated, exceptions, coded_in_tokens, in_bit_planes):
+    for streams in (
+        exact_ends, steps, quantized, logarithmic, decimals, stored_and_constant, interpolated, limits, exceptions, coded_in_tokens, in_bit_planes,
+    ):  # fmt: skip
         yield from streams()
 
 
@@ -291,9 +293,15 @@ def interpolated():
         ("least_step_f32", "<f4", 1e-28 / 2, (48,), small, "the least step of binary32"),
         ("least_step_f64", "<f8", 1e-290 / 2, (48,), small, "the least step of binary64"),
         ("infinity", "<f4", 1e38, (48,), [9 * one for one in small], "values beyond binary32 become infinity"),
+        ("escape_off_grid", "<f4", 0.5, (48,), [98304 + 8193, *small[1:]], "an escape beside the grid of binary32, to which it is moved"),
     ):
         plane = exact_bits(signed(residuals, 32), INTERPOLATION)
         yield f"interpolated_{name}", f"interpolated: {about}", CRAFT.around(plane, extents, Element(kind), half_step, 0)
+    for sign in (1, -1):
+        # The first residual is worth 4 on level 2, and the second one 8 on level 1, as its prediction has the magnitude 2^13.
+        plane = exact_bits(signed([sign * 2048, 1, 0], 32), INTERPOLATION | FINER)
+        about = f"interpolated: finer steps, a prediction of {sign * 8192}, where the grid of binary32 grows coarser"
+        yield f"interpolated_finer_at_{'minus_' * (sign < 0)}8192", about, CRAFT.around(plane, (3,), Element("<f4"), 0.5, 0)
     for kind, extents, kind_of, sign in (
         ("<f8", (96,), 0, 1), (">f8", (9, 13), LINEAR, -1), ("<f8", (5, 7, 7), 0, 1), ("<f4", (5, 5, 5, 3), LINEAR, -1),
     ):  # fmt: skip
@@ -329,6 +337,52 @@ def residuals_of(positions, extents, predictor, width):
     return signed(np.where(lead, steps, wanted - predicted + 98304).tolist(), 32)
 
 
+def limits():
+    """Limits of sections 4 and 5.1, of 480 values whose positions lie about 0 or from `first` on."""
+    half, least_32, least_64 = 0.05, 1e-28 / 2, 1e-290 / 2
+    last = NO_UPPER - 1  # its value is far below 0
+    for name, kind, half_step, predictor, first, lower, upper, about in (
+        ("differences_f32", "<f4", half, 1, 0, -36, 53, "on positions between two steps"),
+        ("differences_f64", ">f8", half, 1, 0, -37, 50, "on positions between two steps"),
+        ("interpolated_f32", ">f4", half, INTERPOLATION, 0, -59, 30, "of an interpolated plane"),
+        ("interpolated_f64", "<f8", half, INTERPOLATION | LINEAR, 0, -59, 31, "of an interpolated plane"),
+        ("pairs_c64", ">c8", half, 1, 0, -25, 43, "of both parts of pairs"),
+        ("pairs_c128", "<c16", half, INTERPOLATION, 0, -25, 43, "of both parts of pairs"),
+        ("lower_only", "<f4", half, 1, 0, -13, NO_UPPER, "a lower one alone"),
+        ("lower_only_interpolated", "<f8", half, INTERPOLATION, 0, -13, NO_UPPER, "a lower one alone"),
+        ("upper_only", ">f8", half, 1, 0, NO_LOWER, 13, "an upper one alone"),
+        ("upper_only_interpolated", "<f4", half, INTERPOLATION, 0, NO_LOWER, 13, "an upper one alone"),
+        ("none", "<f4", half, 1, 0, NO_LOWER, NO_UPPER, "both of which are none"),
+        ("equal", "<f4", half, 1, 0, 19, 19, "equal ones, so that all values are equal"),
+        ("equal_interpolated", ">f8", half, INTERPOLATION, 0, -20, -20, "equal ones, so that all values are equal"),
+        ("zero", "<f4", half, 1, 0, 0, NO_UPPER, "a lower one of 0"),
+        ("not_on_grid", "<f4", half, INTERPOLATION, 1 << 15, (1 << 15) - 3, (1 << 15) + 5, "on positions that the grid of binary32 has not"),
+        ("beyond_values", ">f4", half, 1, 0, -(10**9), 10**9, "far beyond all values"),
+        ("above_values", "<f8", half, 1, 0, 10**9, 2 * 10**9, "above all values, all of which become the lower one"),
+        ("below_values", "<f4", half, 1, 0, -2 * 10**9, -(10**9), "below all values, all of which become the upper one"),
+        ("first_position", "<f8", half, 1, 0, NO_LOWER + 1, NO_UPPER - 4, "on the first position, and on the last one that does not wrap"),
+        ("last_position", "<f8", half, INTERPOLATION, 0, -21, last, "an upper one whose value is below that of the lower one, as its position wraps"),
+        ("last_lower", "<f4", half, 1, 0, NO_UPPER, NO_UPPER, "a lower one on the last position, whose value is below all others"),
+        ("first_upper", "<f4", half, 1, 0, NO_LOWER, NO_LOWER, "an upper one on the first position"),
+        ("least_step_f32", ">f4", least_32, 1, 0, -36, 53, "the least step of binary32"),
+        ("least_step_f64", "<f8", least_64, 1, 0, -36, 53, "the least step of binary64"),
+        ("infinity", "<f4", 1e38, 1, 0, -9, 30, "a lower one that replaces an infinity, and an upper one of infinity"),
+    ):  # fmt: skip
+        element = Element(kind)
+        positions = [first + by for by in some_integers(name, 480, -100, 100)]
+        if predictor >= INTERPOLATION:
+            plane = tokens(residuals_of(positions, (480,), predictor, element.width), predictor)
+        else:
+            plane = tokens(differences([position // 8 for position in positions], (480,), predictor, element.bits), predictor)
+        yield f"limits_{name}", f"limits: {about}", CRAFT.around(plane, (480,), element, half_step, 0, None, (lower, upper))
+    for name, lower, upper, about in (
+        ("none_below_positions", NO_LOWER, 30, "no lower one, and a value that is below those of all positions"),
+        ("last_lower_above_value", NO_UPPER, NO_UPPER, "a lower one on the last position, and a value below it"),
+    ):
+        plane = tokens(differences([-(2**30), -3, 2, 5], (4,), 1, 32), 1)
+        yield f"limits_{name}", f"limits: {about}", CRAFT.around(plane, (4,), Element("<f4"), half, 0, None, (lower, upper))
+
+
 def masked(extents, there, predictor, bits, above=None):
     """Two planes: a mask that marks the indices, with other bits in its first integers if above says which, and the exceptions' bits."""
     mask = [0] * int(np.prod(extents))
@@ -357,6 +411,9 @@ def exceptions():
     yield "listed_at_limit_of_4096", "a list of 17 exceptions, the most of 4096 values", with_list("c", float32, 4096, range(17), empty, 0.5)
     yield "listed_bytes", "a list whose bits have 3 bytes, and a byte of padding", with_list("d", Element("u1"), 480, [0, 1, 478], ramp, 2)
     yield "listed_f16", "logarithmic: a list whose bits have 2 bytes, and 2 of padding", with_list("e", Element(">f2"), 480, [9], ramp, 0.01, 5)
+    data = listed([0, 30, 47, 479], some_bytes("g", 16))
+    some = CRAFT.around(data + ramp, line, float32, 0.5, 4, None, (80, 300))
+    yield "listed_beside_limits", "a list beside limits, which no exception obeys", some
     plane = tokens([5] * 48 + [0] * 432, INTERPOLATION | LINEAR)
     yield "listed_interpolated", "a list beside an interpolated plane", with_list("f", float32, 480, range(3, 13), plane, 0.5)
 
@@ -380,6 +437,9 @@ def exceptions():
     yield "masked_differences", "differences of the mask along two axes, and of the bits", with_planes(float64, (4, 5, 6, 4), 24, planes, 0.5)
     planes = tokens([7] * 48 + [0] * 432, INTERPOLATION) + masked((20, 24), half, 0b11, tokens(wide))
     yield "masked_interpolated", "a mask beside an interpolated plane", with_planes(float64, (20, 24), 24, planes, 0.5)
+    planes = tokens([7] * 48 + [0] * 432, INTERPOLATION) + masked((20, 24), half, 0b11, tokens(wide))
+    some = CRAFT.around(planes, (20, 24), float64, 0.5, 24, None, (70, 500))
+    yield "masked_beside_limits", "a mask beside limits, which no exception obeys", some
     planes = tokens(rise, 0b11) + masked((20, 24), half, 0b10, tokens(numbers[:24], 1))
     yield "masked_logarithmic", "logarithmic: a mask and bits", with_planes(Element("<f2"), (20, 24), 24, planes, 0.01, -30)
 

@@ -945,6 +945,10 @@ typedef struct {
     const quire_chunk *chunk;
     const Type *type;
     double step;            /* quantized, logarithmic */
+    int has_lower_limit;    /* quantized */
+    int has_upper_limit;
+    uint64_t lower_limit;   /* its value */
+    uint64_t upper_limit;
     uint64_t integer_step;  /* steps */
     uint64_t offset;        /* logarithmic */
     uint64_t divisor;       /* decimal */
@@ -1083,6 +1087,23 @@ static uint64_t value_of_integer(const Grid *grid, const Plane *plane, size_t in
     }
 }
 
+/* What values order by: their exact codes (§5.3). No value of a chunk with a fine grid is NaN or −0 before exceptions
+   come. */
+static int64_t order_of_value(const Grid *grid, uint64_t value)
+{
+    return as_signed(value_of_exact_code(grid, value), 8u * grid->type->size);
+}
+
+/* §5.1: a value below the lower limit becomes that, then one above the upper limit that one. */
+static uint64_t within_limits(const Grid *grid, uint64_t value)
+{
+    if (grid->has_lower_limit && order_of_value(grid, value) < order_of_value(grid, grid->lower_limit))
+        value = grid->lower_limit;
+    if (grid->has_upper_limit && order_of_value(grid, value) > order_of_value(grid, grid->upper_limit))
+        value = grid->upper_limit;
+    return value;
+}
+
 /* The low bits of `bits` become a value of the chunk, in its byte order. */
 static void write_value(unsigned char *values, const Grid *grid, size_t index, uint64_t bits)
 {
@@ -1093,17 +1114,47 @@ static void write_value(unsigned char *values, const Grid *grid, size_t index, u
 
 /* ---- Bodies (§2, §4) ------------------------------------------------------------------------------------------- */
 
+/* §5.2: the size of the values of the fine grid, 0 if there is none. */
+static unsigned fine_grid_of(const Grid *grid)
+{
+    if (grid->chunk->coding != QUANTIZED)
+        return 0;
+    if (type_of_values(grid->chunk) == BINARY32)
+        return grid->step >= 1e-28 ? 4 : 0;
+    return type_of_values(grid->chunk) == BINARY64 && grid->step >= 1e-290 ? 8 : 0;
+}
+
+static const char *read_limits(Cursor *cursor, Grid *grid)
+{
+    uint64_t lower, upper;
+
+    TRY(take_number(cursor, 4, &lower));
+    TRY(take_number(cursor, 4, &upper));
+    if (fine_grid_of(grid) == 0)
+        return "there are limits, but no fine grid";
+    if (as_signed(lower, 32) > as_signed(upper, 32))
+        return "the lower limit is above the upper one";
+    grid->has_lower_limit = as_signed(lower, 32) > INT32_MIN;
+    grid->has_upper_limit = as_signed(upper, 32) < INT32_MAX;
+    grid->lower_limit = value_of_position(grid, (uint32_t)lower);
+    grid->upper_limit = value_of_position(grid, (uint32_t)upper);
+    return NULL;
+}
+
+/* Bit 63 of a quantized body's half step says that limits follow. */
 static const char *read_half_step(Cursor *cursor, Grid *grid)
 {
     uint64_t bits;
     double half_step;
+    int has_limits;
 
     TRY(take_number(cursor, 8, &bits));
-    half_step = double_of_bits(bits);
+    has_limits = grid->chunk->coding == QUANTIZED && bits >> 63 == 1;
+    half_step = double_of_bits(has_limits ? bits & low_bits(63) : bits);
     grid->step = 2 * half_step;
     if (!(half_step > 0) || !is_finite(half_step) || !is_finite(grid->step) || !is_finite(1 / grid->step))
         return "the half step is not above 0, or twice it or the inverse of that is not finite";
-    return NULL;
+    return has_limits ? read_limits(cursor, grid) : NULL;
 }
 
 static const char *read_bound(Cursor *cursor, Grid *grid)
@@ -1132,16 +1183,6 @@ static const char *read_grid(Cursor *cursor, Grid *grid)
         return read_divisor(cursor, grid);
     TRY(read_half_step(cursor, grid));
     return grid->chunk->coding == LOGARITHMIC ? take_number(cursor, 8, &grid->offset) : NULL;
-}
-
-/* §5.2: the size of the values of the fine grid, 0 if there is none. */
-static unsigned fine_grid_of(const Grid *grid)
-{
-    if (grid->chunk->coding != QUANTIZED)
-        return 0;
-    if (type_of_values(grid->chunk) == BINARY32)
-        return grid->step >= 1e-28 ? 4 : 0;
-    return type_of_values(grid->chunk) == BINARY64 && grid->step >= 1e-290 ? 8 : 0;
 }
 
 /* The list of exceptions is in the stream before the values that they replace, so it is kept until these are there. */
@@ -1232,7 +1273,7 @@ static const char *read_values(Cursor *cursor, const Grid *grid, unsigned char *
 
     if (fault == NULL)
         for (size_t i = 0; i < plane.count; i++)
-            write_value(values, grid, i, value_of_integer(grid, &plane, i));
+            write_value(values, grid, i, within_limits(grid, value_of_integer(grid, &plane, i)));
     free(plane.integers);
     return fault;
 }

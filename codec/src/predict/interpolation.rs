@@ -189,7 +189,7 @@ impl Interpolation {
                     V::write_all(
                         self.small.positions(),
                         #[inline(always)]
-                        |position| fine.restore(position),
+                        |position| fine.restore_limited(position),
                         order,
                         chunk,
                     );

@@ -31,6 +31,7 @@ use crate::number::value::Value;
 use crate::quantize::excluded::Excluded;
 use crate::quantize::fast_f32::FastF32;
 use crate::quantize::fills::Fills;
+use crate::quantize::limits::Limits;
 use crate::quantize::positions::{
     POSITIONS_PER_STEP, SPACING, SPACING_GROWS_FROM, SPACINGS_PER_STEP, low_bits_at, on_grid, without_low_bits,
 };
@@ -68,6 +69,9 @@ pub struct FineGrid<V> {
     /// Values that are exceptions under every prediction: the fill value if it is masked, far values, NaN, and magnitudes from 1.01 times the limit of steps on.
     /// Those between the limit and 1.01 times the limit are exceptions, too, but are not found here.
     excluded: Excluded<V>,
+    /// Values of the limits; infinities where there are none.
+    least: V,
+    greatest: V,
 }
 
 impl<V: Value> FineGrid<V> {
@@ -78,7 +82,7 @@ impl<V: Value> FineGrid<V> {
     pub fn new(quantizer: &Quantizer) -> Self {
         let step = quantizer.step();
         let is_enabled = step == 2.0 * quantizer.bound() && step >= V::SMALLEST_SAFE_STEP;
-        Self {
+        let without_limits = Self {
             bound: quantizer.bound(),
             step,
             inverse_step: quantizer.inverse_step(),
@@ -89,7 +93,33 @@ impl<V: Value> FineGrid<V> {
             values_are_finite: V::round_from(V::STEPS_LIMIT * step).to_f64().is_finite(),
             fills: *quantizer.fills(),
             excluded: Excluded::new(quantizer, V::STEPS_LIMIT),
+            least: V::round_from(f64::NEG_INFINITY),
+            greatest: V::round_from(f64::INFINITY),
+        };
+        let (Limits { lower, upper }, grid) = (quantizer.limits(), without_limits);
+        Self {
+            least: if lower == Limits::NONE.lower { grid.least } else { grid.restore(lower) },
+            greatest: if upper == Limits::NONE.upper { grid.greatest } else { grid.restore(upper) },
+            ..grid
         }
+    }
+
+    /// The values of the limits; infinities where there are none.
+    pub(crate) fn limit_values(&self) -> (V, V) {
+        (self.least, self.greatest)
+    }
+
+    /// A restored value, or the limit that it is beyond.
+    #[inline(always)]
+    pub(crate) fn limited(&self, value: V) -> V {
+        let value = if value.is_less(self.least) { self.least } else { value };
+        if self.greatest.is_less(value) { self.greatest } else { value }
+    }
+
+    /// Value of a position within the limits.
+    #[inline(always)]
+    pub(crate) fn restore_limited(&self, position: i32) -> V {
+        self.limited(self.restore(position))
     }
 
     /// Whether there is a fine grid, and this is no copy by [`FineGrid::disabled`]. If there is none, callers must not encode values, and what
@@ -169,13 +199,13 @@ impl<V: Value> FineGrid<V> {
                 self.write_groups(slice::from_ref(evens), slice::from_ref(odds), order, &mut row[from..]);
             } else {
                 for (at, (&even, &odd)) in pairs.iter().zip(odds).enumerate() {
-                    self.restore(even).write(row, 2 * at, order);
-                    self.restore(odd).write(row, 2 * at + 1, order);
+                    self.restore_limited(even).write(row, 2 * at, order);
+                    self.restore_limited(odd).write(row, 2 * at + 1, order);
                 }
             }
         }
         if let Some(&even) = last.first() {
-            self.restore(even).write(row, 2 * odds.len(), order);
+            self.restore_limited(even).write(row, 2 * odds.len(), order);
         }
     }
 
@@ -183,8 +213,8 @@ impl<V: Value> FineGrid<V> {
     #[inline(always)]
     fn write_groups(self, evens: &[[i32; ROW_GROUP]], odds: &[[i32; ROW_GROUP]], order: ByteOrder, row: &mut [u8]) {
         for ((pairs, evens), odds) in row.chunks_exact_mut(2 * ROW_GROUP * V::SIZE).zip(evens).zip(odds) {
-            let evens = std::array::from_fn(|i| self.restore(evens[i]));
-            let odds = std::array::from_fn(|i| self.restore(odds[i]));
+            let evens = std::array::from_fn(|i| self.restore_limited(evens[i]));
+            let odds = std::array::from_fn(|i| self.restore_limited(odds[i]));
             V::write_alternate(evens, odds, order, pairs);
         }
     }

@@ -298,13 +298,28 @@ fn group_of<V: Value>(bytes: &[u8], order: ByteOrder) -> [V; VALUES_PER_GROUP] {
 /// Restores the values of a chunk from their codes, which may be integers of any type. Exceptions are overwritten afterwards.
 pub fn restore<V: Value, C: Integer>(codes: &[C], quantizer: &Quantizer, order: ByteOrder, chunk: &mut [u8]) {
     let step = quantizer.step();
+    if quantizer.limits().is_none() {
+        return vectorized(
+            #[inline(always)]
+            || {
+                V::write_all(
+                    codes,
+                    #[inline(always)]
+                    |code| V::round_from(code.to_f64() * step),
+                    order,
+                    chunk,
+                );
+            },
+        );
+    }
+    let fine = FineGrid::<V>::new(quantizer);
     vectorized(
         #[inline(always)]
         || {
             V::write_all(
                 codes,
                 #[inline(always)]
-                |code| V::round_from(code.to_f64() * step),
+                |code| fine.limited(V::round_from(code.to_f64() * step)),
                 order,
                 chunk,
             );

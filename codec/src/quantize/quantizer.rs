@@ -1,7 +1,10 @@
 //! The grid of an absolute bound, or of a lattice: the multiples of a step.
 
+use crate::number::integer::Integer as _;
 use crate::number::value::Value;
-use crate::quantize::fills::Fills;
+use crate::quantize::fills::{Fills, Span};
+use crate::quantize::fine_grid::FineGrid;
+use crate::quantize::limits::Limits;
 
 /// A grid to whose points values are rounded: step, bound, and the fills that are exceptions.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -12,6 +15,7 @@ pub struct Quantizer {
     inverse_step: f64,
     /// Values that are exceptions because they are fills.
     fills: Fills,
+    limits: Limits,
 }
 
 impl Quantizer {
@@ -29,7 +33,7 @@ impl Quantizer {
 
     /// The grid of a bound whose step is not twice the bound: the step of a lattice is wider.
     pub(crate) fn with_step(bound: f64, step: f64) -> Self {
-        Self { bound, step, inverse_step: 1.0 / step, fills: Fills::NONE }
+        Self { bound, step, inverse_step: 1.0 / step, fills: Fills::NONE, limits: Limits::NONE }
     }
 
     /// Half the distance of two neighbours on the grid, as the stream stores it (FORMAT.md §4).
@@ -79,6 +83,39 @@ impl Quantizer {
         &self.fills
     }
 
+    /// This grid with limits.
+    #[must_use]
+    pub(crate) fn with_limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// The limits of restored values.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// The values of the limits, rounded to the type; infinities where there are none.
+    #[must_use]
+    pub fn limit_values<V: Value>(&self) -> Span {
+        let (least, greatest) = FineGrid::<V>::new(self).limit_values();
+        Span { least: least.to_f64(), greatest: greatest.to_f64() }
+    }
+
+    /// The least positive number of the type that has too many steps for a code. Infinity if all finite ones have few enough.
+    pub(crate) fn first_beyond_codes<V: Value>(&self) -> V {
+        let is_beyond = |number: V| number.to_f64() * self.inverse_step >= V::CODE_LIMIT;
+        let beside = |number: V, by: i64| V::from_bits(V::Code::from_i64(number.to_bits_i64() + by));
+        let mut number = V::round_from(V::CODE_LIMIT * self.step);
+        while !is_beyond(number) {
+            number = beside(number, 1);
+        }
+        while is_beyond(beside(number, -1)) {
+            number = beside(number, -1);
+        }
+        number
+    }
+
     /// The magnitude of `steps` steps and 1 % more, rounded to the type: values of this magnitude or more are certain to have `steps` steps or more. Infinity
     /// if the rounded number has fewer, as a subnormal number may.
     pub(crate) fn magnitude_of<V: Value>(&self, steps: f64) -> V {
@@ -92,7 +129,6 @@ mod tests {
     use super::*;
     use crate::config::is_absolute;
     use crate::number::small_float::{BFloat16, Binary16};
-    use crate::quantize::fills::Span;
 
     #[test]
     fn half_steps_are_bounds_or_half_spacings() {
@@ -115,6 +151,22 @@ mod tests {
         let filled = grid.with_fills(fills);
         assert_eq!((*filled.fills(), filled.with_fills(Fills::NONE)), (fills, grid));
         assert_ne!(filled, grid);
+    }
+
+    #[test]
+    fn the_first_number_beyond_codes_is_the_least() {
+        fn check<V: Value>() {
+            for exponent in -28..30 {
+                let grid = Quantizer::new(1.3 * 10f64.powi(exponent));
+                let first = grid.first_beyond_codes::<V>();
+                let steps = |number: V| number.to_f64() * grid.inverse_step();
+                assert!(steps(first) >= V::CODE_LIMIT, "1e{exponent}");
+                assert!(steps(V::from_bits(V::Code::from_i64(first.to_bits_i64() - 1))) < V::CODE_LIMIT, "1e{exponent}");
+            }
+            assert!(Quantizer::new(1e300).first_beyond_codes::<f64>().to_f64().is_infinite());
+        }
+        check::<f32>();
+        check::<f64>();
     }
 
     #[test]

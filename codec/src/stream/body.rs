@@ -9,6 +9,7 @@ use crate::quantize::exceptions::index_len;
 use crate::quantize::fills::Fills;
 use crate::quantize::grid::Grid;
 use crate::quantize::integer_steps::{IntegerElement, Steps};
+use crate::quantize::limits::{LIMITS_BIT, Limits};
 use crate::quantize::logarithm::Logarithm;
 use crate::quantize::quantizer::Quantizer;
 use crate::reader::{take, take_array};
@@ -33,7 +34,15 @@ impl Grid {
     /// Appends half step, bound or divisor, and the offset of a logarithmic grid. `stream` has room for 16 bytes.
     pub(crate) fn write_to(&self, stream: &mut Vec<u8>) {
         match self {
-            Self::Linear(quantizer) => stream.extend_from_slice(&quantizer.half_step().to_le_bytes()),
+            Self::Linear(quantizer) => {
+                let (bits, limits) = (quantizer.half_step().to_bits(), quantizer.limits());
+                if limits.is_none() {
+                    stream.extend_from_slice(&bits.to_le_bytes());
+                } else {
+                    stream.extend_from_slice(&(bits | LIMITS_BIT).to_le_bytes());
+                    [limits.lower, limits.upper].iter().for_each(|limit| stream.extend_from_slice(&limit.to_le_bytes()));
+                }
+            }
             Self::Exact => {}
             Self::Steps(steps) => stream.extend_from_slice(&steps.bound().to_le_bytes()),
             Self::Decimal(grid) => stream.extend_from_slice(&grid.divisor().to_le_bytes()),
@@ -70,7 +79,12 @@ impl BodyHeader {
             if is_absolute(half_step) { Ok(half_step) } else { Err(bad_half_step(half_step)) }
         };
         let grid = match header.coding {
-            Coding::Quantized => Grid::Linear(Quantizer::new(half_step(take_u64()?)?)),
+            Coding::Quantized => {
+                let bits = take_u64()?;
+                let quantizer = Quantizer::new(half_step(bits & !LIMITS_BIT)?);
+                let has_limits = bits & LIMITS_BIT != 0;
+                Grid::Linear(if has_limits { limited(quantizer, take_u64()?, *scalar)? } else { quantizer })
+            }
             Coding::Logarithmic => Grid::Logarithmic(Logarithm::new(half_step(take_u64()?)?, take_u64()?.cast_signed())),
             Coding::Steps => Grid::Steps(with_integer!(
                 scalar,
@@ -96,10 +110,29 @@ impl BodyHeader {
     #[must_use]
     pub fn can_be_interpolated(&self, scalar: Scalar) -> bool {
         match &self.grid {
-            Grid::Linear(quantizer) => with_float!(scalar, V => quantizer.fine::<V>().is_some(), else false),
+            Grid::Linear(quantizer) => has_fine_grid(quantizer, scalar),
             _ => false,
         }
     }
+}
+
+fn has_fine_grid(quantizer: &Quantizer, scalar: Scalar) -> bool {
+    with_float!(scalar, V => quantizer.fine::<V>().is_some(), else false)
+}
+
+/// The grid with the limits of a stream: the lower one in the low bits of `limits`, the upper one above.
+fn limited(quantizer: Quantizer, limits: u64, scalar: Scalar) -> Result<Quantizer> {
+    let limits = Limits { lower: limits as u32 as i32, upper: (limits >> 32) as u32 as i32 };
+    if !has_fine_grid(&quantizer, scalar) {
+        return Err(Error::corrupt(SECTION, format_args!("it has limits, and {scalar:?} no fine grid with this step")));
+    }
+    if limits.lower > limits.upper {
+        return Err(Error::corrupt(
+            SECTION,
+            format_args!("the lower limit, {}, is above the upper one, {}", limits.lower, limits.upper),
+        ));
+    }
+    Ok(quantizer.with_limits(limits))
 }
 
 fn bad_half_step(half_step: f64) -> Error {
@@ -139,6 +172,8 @@ mod tests {
         let grids = [
             (Grid::Linear(Quantizer::new(0.1)), Scalar::F32, 12),
             (Grid::Linear(Quantizer::new(f64::MIN_POSITIVE)), Scalar::F64, 12),
+            (Grid::Linear(Quantizer::new(0.1).with_limits(Limits { lower: -7, upper: i32::MAX })), Scalar::F64, 20),
+            (Grid::Linear(Quantizer::new(0.1).with_limits(Limits { lower: i32::MIN, upper: -9 })), Scalar::F32, 20),
             (Grid::Logarithmic(Logarithm::new(1e-3, -77)), Scalar::F64, 20),
             (Grid::Steps(Steps::new::<i16>(3, Fills::NONE)), Scalar::I16, 12),
             (Grid::Decimal(Decimal::new(1).unwrap()), Scalar::F16, 12),
@@ -169,7 +204,14 @@ mod tests {
             let error = BodyHeader::read(&header(coding, scalar), &body(words)).unwrap_err().to_string();
             assert!(error.contains(why), "{words:x?}: {error}");
         };
-        for half_step in [0.0, -0.0, -1.0, f64::NAN, f64::INFINITY, f64::MAX, f64::from_bits(1)] {
+        refused(Coding::Logarithmic, Scalar::F32, &[(-1.0f64).to_bits(), 0, 0], "half step");
+        let with_limits = |step: f64, [lower, upper]: [i32; 2]| {
+            [(-step).to_bits(), u64::from(upper.cast_unsigned()) << 32 | u64::from(lower.cast_unsigned()), 0]
+        };
+        refused(Coding::Quantized, Scalar::F32, &with_limits(1.0, [3, 2]), "the lower limit, 3, is above the upper one, 2");
+        refused(Coding::Quantized, Scalar::F16, &with_limits(1.0, [2, 3]), "no fine grid");
+        refused(Coding::Quantized, Scalar::F32, &with_limits(1e-30, [2, 3]), "no fine grid");
+        for half_step in [0.0, -0.0, f64::NAN, f64::INFINITY, f64::MAX, f64::from_bits(1)] {
             refused(Coding::Quantized, Scalar::F32, &[half_step.to_bits(), 0], "half step");
             refused(Coding::Logarithmic, Scalar::F32, &[half_step.to_bits(), 0, 0], "half step");
         }

@@ -12,13 +12,15 @@ use crate::predict::predictor::Predictor;
 use crate::quantize::exceptions::{index_len, most_listed, predict_mask, write_list};
 use crate::quantize::grid::Grid;
 use crate::quantize::integer_steps::{self, IntegerElement};
+use crate::quantize::limits::Limits;
+use crate::quantize::quantizer::Quantizer;
 use crate::quantize::{decimal, logarithm};
 use crate::simd::vectorized;
 use crate::stream::buffers::{Buffers, Shared};
 use crate::stream::header::Header;
 use crate::stream::slabs::Slabs;
 
-/// Most bytes of a grid in a stream: half step and offset of a logarithmic grid.
+/// Most bytes of a grid in a stream: half step and offset of a logarithmic grid, or half step and limits.
 const MAX_GRID_BYTES: usize = 16;
 
 /// Encodes a chunk of values of type `V` that is not constant, and appends to `stream`.
@@ -38,11 +40,16 @@ impl<V: Value> Encoder<'_, V> {
         let slabs = Slabs::new(&layout.shape).filter(|_| config.coding != CodingPolicy::Bitshuffle);
         let (chooser, mut quantized) = self.shared.split(&mut self.buffers.codes);
         let (grid, predictor) = for_floats::<V>(chunk, layout, config, chooser, &mut quantized)?;
+        // Limits are for the stream alone: no code and no residual depends on them.
+        let limited = |quantizer: &Quantizer| {
+            let limits = Limits::of::<V>(chunk, layout.byte_order, quantizer, predictor.is_interpolation());
+            Grid::Linear(quantizer.with_limits(limits))
+        };
         match &grid {
             Grid::Linear(quantizer) => {
                 if let (Predictor::Differences(axes), false, Some(slabs)) = (predictor, quantized.has_codes, slabs) {
                     slabs.tokenize::<V>(chunk, layout, quantizer, axes, self.buffers, self.shared)?;
-                    self.begin(&grid)?;
+                    self.begin(&limited(quantizer))?;
                     return self.planes(predictor, true);
                 }
                 quantized.apply::<V>(predictor, chunk, layout, quantizer)?;
@@ -60,7 +67,7 @@ impl<V: Value> Encoder<'_, V> {
             Grid::Exact => {}
             Grid::Steps(_) => unreachable!("steps are for integers"),
         }
-        self.begin(&grid)?;
+        self.begin(&if let Grid::Linear(quantizer) = &grid { limited(quantizer) } else { grid })?;
         if grid == Grid::Exact { self.exact(predictor) } else { self.planes(predictor, false) }
     }
 }

@@ -180,7 +180,9 @@ template <typename V>
 __device__ __forceinline__ void interpolate_coarse(const EncodeJob& job, u32 finest, u32 coarsest) {
   __shared__ typename EncodeSide<V>::Room room;
   const EncodeSide<V> side(job);
-  if (!side.nothing_to_do()) coarse_levels(side, room, job.shape, finest, coarsest);
+  if (side.nothing_to_do()) return;
+  coarse_levels(side, room, job.shape, finest, coarsest);
+  side.seen.join(job.states[blockIdx.y]);
 }
 template <typename V>
 __device__ __forceinline__ void restore_coarse(const DecodeJob& job, u32 finest, u32 coarsest) {

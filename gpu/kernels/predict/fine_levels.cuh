@@ -370,7 +370,9 @@ __device__ __forceinline__ void fine_pass(const Side& side, const Shape& shape, 
 template <typename V>
 __device__ __forceinline__ void interpolate_pass(const EncodeJob& job, u32 level, u32 size) {
   const EncodeSide<V> side(job);
-  if (!side.nothing_to_do()) fine_pass(side, job.shape, level, size);
+  if (side.nothing_to_do()) return;
+  fine_pass(side, job.shape, level, size);
+  side.seen.join(job.states[blockIdx.y]);
 }
 template <typename V>
 __device__ __forceinline__ void restore_pass(const DecodeJob& job, u32 level, u32 size) {

@@ -160,6 +160,7 @@ struct EncodeSide {
   FastF32 fast;
   double bound;
   Fills fills;
+  mutable Ends<V> seen;  // by this thread, while it codes
 
   __device__ __forceinline__ explicit EncodeSide(const EncodeJob& job) : EncodeSide(job, job.parameters[blockIdx.y]) {}
   __device__ __forceinline__ EncodeSide(const EncodeJob& job, const EncodeParameters& parameters)
@@ -191,10 +192,12 @@ struct EncodeSide {
     const bool filled = is_fill(fills, u64(ValueType<V>::to_bits(value)), double(value));
     if constexpr (IS_BINARY32<V>) {
       if (!filled && fast.encode(value, worth, prediction, residual, position)) {
+        seen.add(value);
         output = residual;
         return position;
       }
     }
+    if (!filled && has_few_steps(value, fine.inverse_step)) seen.add(value);
     if ((filled || !encode_position(value, bound, fine, worth, prediction, residual, position)) && is_own) {
       // The mask is 0 where a job begins. Its bits may be set in any order.
       atomicOr(&job.mask[(u64(blockIdx.y) * job.segments + index / SEGMENT) * MASK_WORDS + index % SEGMENT / 32], 1u << (index % 32));
@@ -252,6 +255,7 @@ struct DecodeSide {
   /// neighbours.
   bool writes_values;
   FineGrid fine;
+  LimitValues<V> limits;
 
   __device__ __forceinline__ DecodeSide(const DecodeJob& job, u32 level)
       : DecodeSide(job, *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride), level) {}
@@ -264,11 +268,12 @@ struct DecodeSide {
         is_big_endian(parameters.big_endian),
         writes_values(level == 0),
         // Decoding does not use 1 / step.
-        fine(make_fine_grid<V>(parameters.step, 0.0)) {}
+        fine(make_fine_grid<V>(parameters.step, 0.0)),
+        limits(parameters) {}
 
   __device__ __forceinline__ bool nothing_to_do() const { return job.states[blockIdx.y].error != 0; }
   __device__ __forceinline__ Bits bits_of(i32 position) const {
-    const Bits bits = ValueType<V>::to_bits(fine.restore<V>(position));
+    const Bits bits = ValueType<V>::to_bits(limits.limited(fine.restore<V>(position)));
     return is_big_endian ? ValueType<V>::swap(bits) : bits;
   }
   __device__ __forceinline__ i32 input(u32, u32 residual_index) const { return i32(residuals[residual_index]); }

@@ -24,14 +24,15 @@ struct StoreInteger<u32> {
   __device__ __forceinline__ void operator()(u32 index, FourBits value) const { values[index] = value.bytes; }
 };
 
-/// Stores the value of a restored code in the chunk.
+/// Stores the value of a restored code in the chunk, within the chunk's limits.
 template <typename V>
 struct StoreValue {
   u8* chunk;
   double step;
+  LimitValues<V> limits;
   bool big_endian;
   __device__ __forceinline__ void operator()(u32 index, typename Unsigned<typename ValueType<V>::Code>::Type code) const {
-    V value = restore_value<V>(double(typename ValueType<V>::Code(code)), step);
+    V value = limits.limited(restore_value<V>(double(typename ValueType<V>::Code(code)), step));
     write_bits<V>(chunk, index, big_endian, ValueType<V>::to_bits(value));
   }
 };
@@ -428,7 +429,7 @@ __device__ __forceinline__ void restore_planes(const DecodeJob& job, u32 codes_b
     const DecodePlaneState& plane = state.planes[CODES];
     if (last) {
       const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
-      const StoreValue<V> store = {chunk_output(job), parameters.step, parameters.big_endian != 0};
+      const StoreValue<V> store = {chunk_output(job), parameters.step, LimitValues<V>(parameters), parameters.big_endian != 0};
       run_codes_pass<C>(blocks, job, plane, codes_pass, codes_axis, values, store, true);
     } else {
       run_codes_pass<C>(blocks, job, plane, codes_pass, codes_axis, values, StoreInteger<C>{values}, false);

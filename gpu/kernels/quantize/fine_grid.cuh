@@ -107,6 +107,13 @@ __device__ __forceinline__ i32 position_of(i32 prediction, i32 residual, const W
   return on_grid<V>(i32(u32(prediction) + distance));
 }
 
+/// Whether a position holds a value (FORMAT.md §5.2): it has fewer steps than the limit, and its value keeps the bound.
+template <typename V>
+__device__ __forceinline__ bool holds(const FineGrid& fine, double x, double bound, i32 position) {
+  constexpr i32 POSITION_LIMIT = i32(ValueType<V>::STEPS_LIMIT) * i32(POSITIONS_PER_STEP) - i32(POSITIONS_PER_STEP) / 2;
+  return position >= -POSITION_LIMIT && position < POSITION_LIMIT && fabs(x - double(fine.restore<V>(position))) <= bound;
+}
+
 /// Residual and position of a value by the rules of FORMAT.md §5.2; false for an exception, with a residual of 0 and its position. Callers test before whether
 /// the value has the bits of a masked fill value, which is an exception, too.
 template <typename V>
@@ -118,15 +125,11 @@ __device__ __forceinline__ bool encode_position(V value, double bound, const Fin
   const Nearest<V> nearest(fine, value, (scaled + ROUNDING) - ROUNDING);
   if (!(fabs(nearest.steps) < fine.steps_limit)) return false;
   const i32 nearest_position = nearest.position();
-  constexpr i32 POSITION_LIMIT = i32(ValueType<V>::STEPS_LIMIT) * i32(POSITIONS_PER_STEP) - i32(POSITIONS_PER_STEP) / 2;
-  const auto holds = [&](i32 candidate) {
-    return candidate >= -POSITION_LIMIT && candidate < POSITION_LIMIT && fabs(x - double(fine.restore<V>(candidate))) <= bound;
-  };
   const double distance = (x - fine.value(aligned(prediction, nearest_position, ValueType<V>::SPACING_GROWS))) * fine.inverse_step;
   const double sum = distance * worth.per_step_at<V>(prediction) + ROUNDING;
   if (fabs(sum - ROUNDING) < double(ESCAPE_FROM)) {
     const i32 found = __double2loint(sum), candidate = on_grid<V>(i32(u32(prediction) + u32(found) * worth.positions_at<V>(prediction)));
-    if (holds(candidate) && (!nearest.exact || candidate == nearest_position)) {
+    if (holds<V>(fine, x, bound, candidate) && (!nearest.exact || candidate == nearest_position)) {
       residual = found;
       position = candidate;
       return true;
@@ -134,7 +137,7 @@ __device__ __forceinline__ bool encode_position(V value, double bound, const Fin
   }
   const i32 escaped_to = on_grid<V>(nearest_position);
   const i32 escape = i32(u32(escaped_to) - u32(prediction) + ESCAPE_BASE);
-  if (!is_escape(escape) || !holds(escaped_to)) return false;
+  if (!is_escape(escape) || !holds<V>(fine, x, bound, escaped_to)) return false;
   residual = escape;
   position = escaped_to;
   return true;

@@ -23,11 +23,12 @@ __device__ __forceinline__ typename ValueType<V>::Code order_of(typename ValueTy
 template <typename V>
 struct AnyCoder {
   typedef typename ValueType<V>::Code Code;
+  typedef Ends<V, false> Seen;
   const EncodeParameters* parameters;
 
   AnyCoder() = default;
   __device__ AnyCoder(const EncodeParameters& parameters, const EncodeState&) : parameters(&parameters) {}
-  __device__ __forceinline__ bool operator()(typename ValueType<V>::Bits bits, Code& code) const {
+  __device__ __forceinline__ bool operator()(typename ValueType<V>::Bits bits, Code& code, Seen&) const {
     switch (parameters->kind) {
       case EXACT_FLOATS: code = order_of<V>(bits); return true;
       case SIGNED_STEPS:

@@ -6,6 +6,7 @@
 #include "fast_f32.cuh"
 #include "fine_grid.cuh"
 #include "lattice.cuh"
+#include "limits.cuh"
 #include "segments.cuh"
 
 /// The rounding grid of a chunk, and what decides which values are exceptions on it.
@@ -21,6 +22,12 @@ struct Grid {
     return is_fill(fills, u64(ValueType<V>::to_bits(value)), double(value));
   }
 };
+
+/// Whether a value has few enough steps for a code. False for infinities and NaN.
+template <typename V>
+__device__ __forceinline__ bool has_few_steps(V value, double inverse_step) {
+  return fabs(double(value) * inverse_step) < ValueType<V>::CODE_LIMIT;
+}
 
 /// The code in the sum of a value, in steps, and ROUNDING: the low bits of the sum's mantissa.
 template <typename V>
@@ -103,12 +110,17 @@ __device__ Grid make_grid(const EncodeParameters& parameters, u32 lattice_key) {
 /// Codes on an absolute bound's grid, or on a lattice.
 template <typename V>
 struct LinearCoder {
+  typedef Ends<V> Seen;
   Grid grid;
 
   LinearCoder() = default;
   __device__ LinearCoder(const EncodeParameters& parameters, const EncodeState& state) : grid(make_grid<V>(parameters, state.lattice_key)) {}
-  __device__ __forceinline__ bool operator()(typename ValueType<V>::Bits bits, typename ValueType<V>::Code& code) const {
-    return quantize_one<V>(ValueType<V>::from_bits(bits), grid, code);
+  __device__ __forceinline__ bool operator()(typename ValueType<V>::Bits bits, typename ValueType<V>::Code& code, Seen& seen) const {
+    const V value = ValueType<V>::from_bits(bits);
+    const bool has_code = quantize_one<V>(value, grid, code);
+    // A masked value has no code.
+    if (has_code || (!grid.has_fill(value) && has_few_steps(value, grid.inverse_step))) seen.add(value);
+    return has_code;
   }
 };
 

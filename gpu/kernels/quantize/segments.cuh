@@ -19,7 +19,7 @@ struct SegmentValues {
 };
 
 /// Codes, and a bit for each exception. The codes of exceptions are left to `fill_and_gather`. `Coder` is made once a block of threads and says what a value's
-/// bits become, and whether that is an exception.
+/// bits become, and whether that is an exception. `Coder::Seen` are the ends of the values that it has seen.
 template <typename V, typename Coder>
 __device__ __forceinline__ void make_codes(const EncodeJob& job) {
   typedef typename ValueType<V>::Code Code;
@@ -38,6 +38,7 @@ __device__ __forceinline__ void make_codes(const EncodeJob& job) {
   __syncthreads();
   Code* codes = static_cast<Code*>(job.codes) + u64(blockIdx.y) * elements;
   const Coder own = coder;
+  typename Coder::Seen seen;
   for (u32 segment = blockIdx.x; segment < job.segments; segment += gridDim.x) {
     const u64 slot = u64(blockIdx.y) * job.segments + segment;
     const u32 start = segment * SEGMENT;
@@ -53,7 +54,7 @@ __device__ __forceinline__ void make_codes(const EncodeJob& job) {
       bool exception = false;
       if (k * THREADS < left) {
         Code code;
-        exception = !own(big_endian ? ValueType<V>::swap(here.of[k]) : here.of[k], code);
+        exception = !own(big_endian ? ValueType<V>::swap(here.of[k]) : here.of[k], code, seen);
         to[k * THREADS] = code;
       }
       const u32 word = __ballot_sync(ALL_LANES, exception);
@@ -97,4 +98,5 @@ __device__ __forceinline__ void make_codes(const EncodeJob& job) {
     }
     __syncthreads();
   }
+  seen.join(state);
 }

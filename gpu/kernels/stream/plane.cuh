@@ -5,7 +5,7 @@
 
 #include "../entropy/book_lengths.cuh"
 #include "../predict/lorenzo.cuh"
-#include "../quantize/lattice.cuh"
+#include "../quantize/limits.cuh"
 
 // Bits of a plane's header as a word: predictor, codebook, then these.
 constexpr u32 BLOCK_LOG_AT = 16, LANE_WIDTH_AT = BLOCK_LOG_AT + BLOCK_LOG_BITS;
@@ -104,6 +104,7 @@ template <typename V>
 __device__ void assemble(const EncodeJob& job) {
   __shared__ PlaneExtent extents[PLANES];
   __shared__ u32 segment_ends[WARPS][WARP];
+  __shared__ Limit limits[ENDS];
   const EncodeState& state = job.states[blockIdx.y];
   const EncodeParameters& parameters = job.parameters[blockIdx.y];
   const u8* chunk = chunk_values(job);
@@ -115,16 +116,25 @@ __device__ void assemble(const EncodeJob& job) {
   const bool head = blockIdx.x == 0;
 
   u64 length = header_len + sizeof(V);
-  u32 coding = CONSTANT;
+  u32 coding = CONSTANT, fixed_len = parameters.fixed_len;
+  bool has_limits = false;
   if (!is_constant(job, state)) {
     if (warp_id() < PLANES) {
       const PlaneExtent extent = plane_extent(job, state, warp_id());
       if (lane_id() == 0) extents[warp_id()] = extent;
+    } else if (warp_id() < PLANES + ENDS) {
+      const u32 end = warp_id() - PLANES;
+      const Limit limit = find_limit<V>(parameters, state, end);
+      if (lane_id() == 0) limits[end] = limit;
     }
+    static_assert(PLANES + ENDS <= WARPS, "a warp for each plane and each limit");
     __syncthreads();
+    // Without interpolation, a limit that no code can be beyond would change nothing.
+    for (const Limit& limit : limits) has_limits |= job.interpolated ? limit.is_found : limit.is_left;
+    if (has_limits) fixed_len += LIMITS_LEN;
     if (threadIdx.x == 0) {
       const u32 listed = state.exceptions <= job.most_listed ? state.exceptions : 0;
-      u64 start = header_len + parameters.fixed_len + listed * sizeof(u32) + round_up_4(listed * sizeof(V));
+      u64 start = header_len + fixed_len + listed * sizeof(u32) + round_up_4(listed * sizeof(V));
       for (PlaneExtent& extent : extents) {
         extent.start = start;
         extent.index += start;
@@ -169,17 +179,18 @@ __device__ void assemble(const EncodeJob& job) {
   if (head && threadIdx.x == 0 && parameters.fixed_len) {
     double step = parameters.step, inverse_step = 0.0;
     take_lattice(parameters, state.lattice_key, step, inverse_step);
-    const u64 half_step = u64(__double_as_longlong(step / 2.0));
+    const u64 half_step = u64(__double_as_longlong(step / 2.0)) | (has_limits ? LIMITS_BIT : 0);
     write_u64(stream + header_len, parameters.kind == LINEAR ? half_step : parameters.fixed[0]);
     if (parameters.fixed_len > 16) write_u64(stream + header_len + 8, parameters.fixed[1]);
-    *reinterpret_cast<u32*>(stream + header_len + parameters.fixed_len - sizeof(u32)) = state.exceptions;
+    if (has_limits) write_u64(stream + header_len + 8, limits_of(limits));
+    *reinterpret_cast<u32*>(stream + header_len + fixed_len - sizeof(u32)) = state.exceptions;
   }
   if (state.exceptions <= job.most_listed) {
     constexpr u32 code_words = sizeof(typename ValueType<V>::Code) / sizeof(u32);
     const u32 count = state.exceptions, words = u32(round_up_4(count * sizeof(V)) / sizeof(u32));
     const u32* indices = job.exception_list + u64(blockIdx.y) * job.most_listed;
     const u32* bits = static_cast<const u32*>(job.exception_bits) + u64(blockIdx.y) * job.shape.elements * code_words;
-    u32* list = reinterpret_cast<u32*>(stream + header_len + parameters.fixed_len);
+    u32* list = reinterpret_cast<u32*>(stream + header_len + fixed_len);
     for (u32 word = blockIdx.x * THREADS + threadIdx.x; word < count + words; word += gridDim.x * THREADS) {
       list[word] = word < count ? indices[word] : list_word<V>(bits, count, word - count);
     }

@@ -52,6 +52,10 @@ shared_structs! {
     pub struct DecodeParameters {
         /// Width of the grid.
         pub step: f64,
+        /// Value of the lower limit, rounded to the type; negative infinity if there is none.
+        pub least: f64,
+        /// Value of the upper limit, rounded to the type; infinity if there is none.
+        pub greatest: f64,
         /// Bytes of the stream.
         pub stream_len: u64,
         /// Offset of the first plane, behind the list of exceptions.

@@ -65,7 +65,7 @@ shared_structs! {
         pub stored_header_len: u32,
         /// First numbers of the body. On a linear grid `assemble` writes the half step that `inspect` has found in place of the first.
         pub fixed: [u64; 2],
-        /// Bytes of `fixed` and of the number of exceptions behind it; 0 where the grid has no exceptions.
+        /// Bytes of `fixed` and of the number of exceptions behind it, without limits; 0 where the grid has no exceptions.
         pub fixed_len: u32,
         /// Codebooks of the dataset.
         pub books: u32,
@@ -87,6 +87,8 @@ shared_structs! {
 
     /// Counts of a chunk that grow while it is coded.
     pub struct EncodeState {
+        /// Of the values that count for limits: keys of the least one's negative and of the greatest one. Keys order as numbers do; 0 is less than all.
+        pub ends: [u64; 2],
         /// LATTICE_ZERO less the exponent of the least significant 1 bit of all values; 0 if no value has a 1 bit.
         pub lattice_key: u32,
         /// 1 if two values differ.

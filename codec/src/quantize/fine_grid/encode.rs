@@ -363,7 +363,7 @@ impl<V: Value> FineGrid<V> {
     }
 
     /// Whether a position has few enough steps, and its restored value differs from `value` by the bound at most.
-    fn holds(&self, value: V, position: i32) -> bool {
+    pub(crate) fn holds(&self, value: V, position: i32) -> bool {
         let limit = position_limit::<V>();
         (-limit..limit).contains(&position) && (value.to_f64() - self.restore(position).to_f64()).abs() <= self.bound
     }

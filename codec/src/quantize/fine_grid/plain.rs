@@ -29,7 +29,7 @@ impl Plain {
     }
 
     /// Value of a position, before it is rounded to the type.
-    pub(super) fn value(&self, position: i32) -> f64 {
+    pub(crate) fn value(&self, position: i32) -> f64 {
         let steps = position.wrapping_add(4).div_euclid(8);
         let rest = position.wrapping_sub(steps.wrapping_mul(8));
         f64::from(steps) * self.step() + f64::from(rest) * (self.step() * C)

@@ -1,0 +1,194 @@
+//! Limits of a chunk: the least and the greatest value that a decoder gives, so that no value leaves the range of the chunk's own (FORMAT.md §4 and §11.3). They
+//! are positions of the fine grid. So a value that became a limit is on a grid, and is never rounded again.
+
+use crate::layout::ByteOrder;
+use crate::number::value::Value;
+use crate::quantize::fine_grid::{FineGrid, on_grid_of};
+use crate::quantize::positions::POSITIONS_PER_STEP;
+use crate::quantize::quantizer::Quantizer;
+use crate::simd::{ROW_GROUP, widely_vectorized};
+
+/// The bit of a half step that says that limits follow.
+pub const LIMITS_BIT: u64 = 1 << 63;
+/// Bytes of the limits in a stream.
+pub const LIMITS_LEN: usize = 8;
+/// Values that are read together.
+const GROUP: usize = 64;
+
+/// The limits of a chunk, as positions of its fine grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The lower limit; the least number if there is none.
+    pub lower: i32,
+    /// The upper limit; the greatest number if there is none.
+    pub upper: i32,
+}
+
+impl Limits {
+    /// Without limits.
+    pub const NONE: Self = Self { lower: i32::MIN, upper: i32::MAX };
+
+    /// Whether there are no limits.
+    #[must_use]
+    pub fn is_none(self) -> bool {
+        self == Self::NONE
+    }
+
+    /// The limits that the stream of a chunk has on this grid.
+    pub(crate) fn of<V: Value>(chunk: &[u8], order: ByteOrder, quantizer: &Quantizer, is_interpolated: bool) -> Self {
+        let Some((fine, ends)) = quantizer.fine::<V>().zip(ends_of::<V>(chunk, order, quantizer)) else {
+            return Self::NONE;
+        };
+        let [lower, upper] = [(ends.0, 1), (ends.1, -1)].map(|(end, inward)| limit(end, inward, &fine));
+        // Codes leave the range if that of an end does.
+        let of_code = |end: V| f64::from(POSITIONS_PER_STEP) * (end.to_f64() * quantizer.inverse_step()).round_ties_even();
+        let leaves_below = lower.is_some_and(|lower| of_code(ends.0) < f64::from(lower));
+        let leaves_above = upper.is_some_and(|upper| of_code(ends.1) > f64::from(upper));
+        if !(is_interpolated || leaves_below || leaves_above) {
+            return Self::NONE;
+        }
+        match (lower, upper) {
+            // No position is within the range.
+            (Some(lower), Some(upper)) if lower > upper => {
+                let nearer = if lower.unsigned_abs() < upper.unsigned_abs() { lower } else { upper };
+                Self { lower: nearer, upper: nearer }
+            }
+            _ => Self { lower: lower.unwrap_or(Self::NONE.lower), upper: upper.unwrap_or(Self::NONE.upper) },
+        }
+    }
+}
+
+/// The limit for an end of a chunk's range: the nearest position of the grid whose value is the end or on its inward side. `inward` is 1 for the lower end and
+/// -1 for the upper one. `None` if values between the end and the position could be farther from it than the bound.
+fn limit<V: Value>(end: V, inward: i32, fine: &FineGrid<V>) -> Option<i32> {
+    let (nearest, is_near, _) = fine.nearest_position(end);
+    if !is_near {
+        return None;
+    }
+    let mut positions = (-POSITIONS_PER_STEP..=POSITIONS_PER_STEP).map(|distance| on_grid_of::<V>(nearest + inward * distance));
+    let is_outward = |value: V| if inward > 0 { value.is_less(end) } else { end.is_less(value) };
+    positions.find(|&position| !is_outward(fine.restore(position))).filter(|&position| fine.holds(end, position))
+}
+
+/// The least and the greatest of a chunk's values that may have codes: those that are not masked and have few enough steps.
+fn ends_of<V: Value>(chunk: &[u8], order: ByteOrder, quantizer: &Quantizer) -> Option<(V, V)> {
+    let (fills, beyond) = (*quantizer.fills(), quantizer.first_beyond_codes::<V>());
+    let [infinity, negative, nan] = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN].map(V::round_from);
+    let (least, greatest) = widely_vectorized(
+        #[inline(always)]
+        || {
+            let (mut least, mut greatest) = ([infinity; ROW_GROUP], [negative; ROW_GROUP]);
+            for bytes in chunk.chunks(GROUP * V::SIZE) {
+                let mut values = [V::default(); GROUP];
+                V::read_all(bytes, order, &mut values);
+                values[bytes.len() / V::SIZE..].fill(nan);
+                if !fills.is_none() && fills.has_any(&values) {
+                    values = values.map(|value| if fills.has(value) { nan } else { value });
+                }
+                for group in values.as_chunks::<ROW_GROUP>().0 {
+                    for ((&value, least), greatest) in group.iter().zip(&mut least).zip(&mut greatest) {
+                        let counts = value.is_below(beyond);
+                        *least = if counts & value.is_less(*least) { value } else { *least };
+                        *greatest = if counts & greatest.is_less(value) { value } else { *greatest };
+                    }
+                }
+            }
+            (least, greatest)
+        },
+    );
+    let least = least.into_iter().fold(infinity, |least, value| if value.is_less(least) { value } else { least });
+    let greatest = greatest.into_iter().fold(negative, |greatest, value| if greatest.is_less(value) { value } else { greatest });
+    least.is_below(infinity).then_some((least, greatest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quantize::fills::{Fills, Span};
+    use crate::quantize::fine_grid::plain::{Plain, on_grid};
+    use crate::random::Random;
+
+    /// FORMAT.md §11.3 word for word, for one end of the values.
+    fn plain_limit<V: Value>(plain: Plain, end: V, inward: i32) -> Option<i32> {
+        let (nearest, _) = plain.position(end)?;
+        let mut positions: Vec<i32> = (-8..=8).map(|distance| on_grid(nearest + distance, V::SIZE == 4)).collect();
+        positions.sort_unstable_by_key(|position| position * inward);
+        let value = |position: i32| V::round_from(plain.value(position)).to_f64();
+        let limit = positions.into_iter().find(|&position| f64::from(inward) * (value(position) - end.to_f64()) >= 0.0).unwrap();
+        let t = 1 << 22;
+        ((-8 * t + 4..8 * t - 4).contains(&limit) && (value(limit) - end.to_f64()).abs() <= plain.bound).then_some(limit)
+    }
+
+    fn are_plain<V: Value + std::fmt::Debug>() {
+        let (mut random, mut found, mut written) = (Random(7), [0; 2], [0; 2]);
+        for round in 0..3000 {
+            let bound = 10f64.powf(-8.0 * random.unit().abs());
+            let plain = Plain { bound, steps_limit: 1 << 22 };
+            // From parts of a step to beyond the last position.
+            let [center, width] = [0, 1].map(|_| bound * 2f64.powf(28.0 * random.unit().abs() - 3.0) * random.unit());
+            let len = 1 + round % 150;
+            let value = |random: &mut Random| match random.below(20) {
+                0 => f64::NAN,
+                1 => [f64::NEG_INFINITY, -1e30, 1e36, bound * 2f64.powi(32)][random.below(4) as usize],
+                2 => 0.0,
+                3 => V::round_from(plain.value(random.below(40) as i32 - 20)).to_f64(),
+                _ => center + width * random.unit(),
+            };
+            let values: Vec<V> = (0..len).map(|_| V::round_from(value(&mut random))).collect();
+            let order = [ByteOrder::Little, ByteOrder::Big][round % 2];
+            let mut chunk = vec![0; len * V::SIZE];
+            values.iter().enumerate().for_each(|(at, value)| value.write(&mut chunk, at, order));
+            let span =
+                if round % 3 == 0 { Span { least: center - 0.5 * width.abs(), greatest: f64::INFINITY } } else { Span::ALL };
+            let fills = Fills::new((round % 4 == 0).then_some(values[0]), span);
+            let quantizer = Quantizer::new(bound).with_fills(fills);
+            let may_have_code = |value: &V| (value.to_f64() * (1.0 / (2.0 * bound))).abs() < V::CODE_LIMIT;
+            let counted: Vec<V> = values.into_iter().filter(|value| may_have_code(value) && !fills.has(*value)).collect();
+            let end = |inward: i32| {
+                counted
+                    .iter()
+                    .copied()
+                    .max_by(|x, y| (y.to_f64() * f64::from(inward)).total_cmp(&(x.to_f64() * f64::from(inward))))
+            };
+            let limits = [1, -1].map(|inward| end(inward).and_then(|end| plain_limit(plain, end, inward)));
+            let [lower, upper] = [limits[0].unwrap_or(i32::MIN), limits[1].unwrap_or(i32::MAX)];
+            let code = |inward| end(inward).map_or(0.0, |end| 8.0 * (end.to_f64() * (1.0 / (2.0 * bound))).round_ties_even());
+            let [lower, upper] = match [lower, upper] {
+                [lower, upper] if lower > upper => [if lower.abs() < upper.abs() { lower } else { upper }; 2],
+                limits => limits,
+            };
+            let is_written =
+                limits[0].is_some_and(|lower| code(1) < lower.into()) || limits[1].is_some_and(|upper| code(-1) > upper.into());
+            let interpolated = Limits::of::<V>(&chunk, order, &quantizer, true);
+            assert_eq!(interpolated, Limits { lower, upper }, "bound {bound}, {counted:?}");
+            let of_differences = Limits::of::<V>(&chunk, order, &quantizer, false);
+            assert_eq!(of_differences, if is_written { interpolated } else { Limits::NONE }, "bound {bound}");
+            found[usize::from(interpolated.is_none())] += 1;
+            written[usize::from(of_differences.is_none())] += 1;
+            let Span { least, greatest } = quantizer.with_limits(interpolated).limit_values::<V>();
+            assert!(
+                counted
+                    .iter()
+                    .all(|value| limits[0].is_none() || (value.to_f64() - least).abs() <= bound || value.to_f64() > least)
+            );
+            assert!(least <= greatest);
+        }
+        assert!(found.into_iter().chain(written).all(|count| count > 50), "{found:?} {written:?}");
+    }
+
+    #[test]
+    fn limits_are_those_of_the_format() {
+        are_plain::<f32>();
+        are_plain::<f64>();
+    }
+
+    #[test]
+    fn lattices_and_types_of_16_bits_have_none() {
+        use crate::number::small_float::Binary16;
+        let chunk: Vec<u8> = [0.3f32, 0.7].iter().flat_map(|value| value.to_le_bytes()).collect();
+        assert!(!Limits::of::<f32>(&chunk, ByteOrder::Little, &Quantizer::new(0.1), true).is_none());
+        assert!(Limits::of::<f32>(&chunk, ByteOrder::Little, &Quantizer::exact(0.1), true).is_none());
+        assert!(Limits::of::<Binary16>(&chunk, ByteOrder::Little, &Quantizer::new(0.1), true).is_none());
+        assert!(Limits::of::<f32>(&[], ByteOrder::Little, &Quantizer::new(0.1), true).is_none());
+    }
+}
