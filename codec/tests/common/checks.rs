@@ -154,14 +154,31 @@ impl Promise {
         exponents.min().is_some_and(|least| least >= -1000 && 2f64.powi(least.min(1000)) > 2.0 * bound)
     }
 
-    /// Whether no value may go beyond this end of the chunk's range: it has fewer than 4000 steps, and steps are no smaller than a fine grid's (FORMAT.md §11.3).
-    fn keeps_end(&self, end: f64, layout: &Layout) -> bool {
+    /// The ranges of a chunk's finite values before and after, if a value left it that may not (FORMAT.md §11.3).
+    fn leaves_range(&self, original: &[Number], decoded: &[Number], layout: &Layout) -> Option<String> {
+        let ends = |numbers: &mut dyn Iterator<Item = &Number>| {
+            let values = numbers.map(|number| number.value).filter(|value| value.is_finite());
+            values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, greatest), value| (value.min(least), value.max(greatest)))
+        };
+        let (before, after) = (ends(&mut original.iter()), ends(&mut decoded.iter()));
+        // Values that changed have codes. If they are half a step apart, a position of the fine grid is among them.
+        let changed = ends(&mut original.iter().zip(decoded).filter(|(x, y)| x.bits != y.bits).map(|(x, _)| x));
+        let keeps = |end: f64| {
+            self.lattice_bound.is_some_and(|bound| changed.1 - changed.0 >= bound && Self::keeps_end(end, bound, layout))
+        };
+        let falls_below = after.0 < before.0 && (keeps(before.0) || before.0 >= 0.0 && after.0 < 0.0);
+        let rises_above = after.1 > before.1 && (keeps(before.1) || before.1 <= 0.0 && after.1 > 0.0);
+        (falls_below || rises_above).then(|| format!("{before:?} became {after:?}"))
+    }
+
+    /// Whether no value may go beyond this end of a chunk's range: it has fewer than 2048 steps, and they are no smaller than a fine grid's may be.
+    fn keeps_end(end: f64, bound: f64, layout: &Layout) -> bool {
         let least_step = match layout.scalar.of_values() {
             Scalar::F32 => 1e-28,
             Scalar::F64 => 1e-290,
             _ => return false,
         };
-        self.lattice_bound.is_some_and(|bound| end.abs() < 8000.0 * bound && 2.0 * bound >= least_step)
+        end.abs() < 2000.0 * (2.0 * bound) && 2.0 * bound >= least_step
     }
 
     /// What is wrong with a chunk: the first value that breaks the promise, with the number of those that do, or a PSNR that is not reached.
@@ -179,29 +196,8 @@ impl Promise {
         {
             return Err(Breach { kind: "value on a lattice changed", detail: format!("value {index}: {x:?} became {y:?}") });
         }
-        let ends = |numbers: &[Number]| {
-            let values = numbers.iter().map(|number| number.value).filter(|value| value.is_finite());
-            values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, greatest), value| (value.min(least), value.max(greatest)))
-        };
-        let (before, after) = (ends(original), ends(decoded));
-        let has_position = self.lattice_bound.is_some_and(|bound| before.1 - before.0 >= bound);
-        let [lower, upper] = [before.0, before.1].map(|end| has_position && self.keeps_end(end, layout));
-        let least = if lower {
-            before.0
-        } else if before.0 >= 0.0 {
-            0.0
-        } else {
-            f64::NEG_INFINITY
-        };
-        let greatest = if upper {
-            before.1
-        } else if before.1 <= 0.0 {
-            0.0
-        } else {
-            f64::INFINITY
-        };
-        if after.0 < least || after.1 > greatest {
-            return Err(Breach { kind: "value left the range", detail: format!("{before:?} became {after:?}") });
+        if let Some(detail) = self.leaves_range(original, decoded, layout) {
+            return Err(Breach { kind: "value left the range", detail });
         }
         let Some(asked) = self.decibels else { return Ok(()) };
         let Some(Noise { reached, of_type }) = noise(original, decoded, layout, self.fill) else { return Ok(()) };
