@@ -223,7 +223,7 @@ fn constants() -> String {
         text += &constant_text(&Constant { name, documentation: &[], value });
     }
     for (name, value) in [("POSITIONS_OF_LEVELS", positions_of_levels()), ("LIMITS_BIT", limits::LIMITS_BIT)] {
-        text += &format!("constexpr unsigned long long {name} = {value};\n");
+        text += &format!("constexpr unsigned long long {name} = {value}ull;\n");
     }
     let limits = [limits_of::<f32>("F32"), limits_of::<f64>("F64"), limits_of::<Binary16>("F16"), limits_of::<BFloat16>("BF16")];
     let reals = [

@@ -1,5 +1,5 @@
-//! Limits of a chunk: the least and the greatest value that a decoder gives, so that no value leaves the range of the chunk's own (FORMAT.md §4 and §11.3). They
-//! are positions of the fine grid. So a value that became a limit is on a grid, and is never rounded again.
+//! Limits of a chunk: the least and the greatest value that a decoder gives, but for exceptions (FORMAT.md §4 and §11.3). Where they are found, restored values
+//! stay in the range of the values that were rounded. Limits are positions of the fine grid. So a value that became a limit is never rounded again.
 
 use crate::layout::ByteOrder;
 use crate::number::value::Value;
