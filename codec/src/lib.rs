@@ -20,9 +20,9 @@
 //! | 1 | quantize on an absolute bound's grid or on a lattice | §5.1 | `quantize/grid.rs`, `quantize/quantizer.rs`, `quantize/linear.rs`, `quantize/lattice.rs`, `quantize/fills.rs`, `quantize/excluded.rs`, `quantize/fast_f32.rs` | `quantize/segments.cuh`, `quantize/linear.cuh`, `quantize/lattice.cuh`, `quantize/fast_f32.cuh` |
 //! | 1 | mark exceptions, fill their gaps, list or mask them | §4, §5 | `quantize/bitmap.rs`, `quantize/gaps.rs`, `quantize/exceptions.rs` | `quantize/exceptions.cuh` |
 //! | 1' | or exact integers, steps of integers, steps of the logarithm, decimals | §5.3–§5.6 | `number/element.rs`, `quantize/integer_steps.rs`, `quantize/logarithm.rs`, `quantize/decimal.rs` | `quantize/grid.cuh`, `quantize/integer_steps.cuh`, `quantize/logarithm.cuh`, `quantize/decimal.cuh` |
+//! | 1 | find limits; restored values stay within them | §5.1, §11.3 | `quantize/limits.rs` | `quantize/limits.cuh` |
 //! | 2 | predict by differences | §6.1 | `predict/lorenzo.rs`, `predict/sums.rs` | `predict/lorenzo.cuh`, `predict/sums.cuh` |
 //! | 2' | or quantize and predict by interpolation | §5.2, §6.2 | `quantize/fine_grid.rs`, `quantize/positions.rs`, `predict/interpolation.rs` | `quantize/fine_grid.cuh`, `predict/interpolation.cuh`, `predict/coarse_levels.cuh`, `predict/fine_levels.cuh` |
-//! | 1' | find limits; restored values stay within them | §5.1, §11.3 | `quantize/limits.rs` | `quantize/limits.cuh` |
 //! | 3 | runs and classes | §7 | `entropy/alphabet.rs`, `entropy/tokens.rs` | `entropy/alphabet.cuh`, `entropy/tokens.cuh`, `entropy/expand.cuh` |
 //! | 4 | choose a codebook | §8, §11 | `entropy/codebook.rs`, `entropy/book_choice.rs`, `entropy/book_lengths.rs`, `entropy/dictionary.rs`, `entropy/adaptive.rs` | `entropy/codebook.cuh`, `entropy/book_lengths.cuh` |
 //! | 5 | Huffman code in lanes | §9.1 | `entropy/lanes.rs`, `entropy/decode_tables.rs` | `entropy/lanes.cuh` |

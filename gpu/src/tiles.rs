@@ -141,7 +141,8 @@ impl ChunkBatch {
         job.entries = Pointer::new(entries);
         job.codes = Pointer::new(entries + Self::entries_len(choice, self.count) as u64);
         job.host_predictors = Pointer::new(self.predictors);
-        job.rough_kinds = Some(long_axes(layout)).filter(|&axes| axes > 1).unwrap_or(0) as u32;
+        let axes = long_axes(layout) as u32;
+        job.rough_kinds = if axes > 1 { axes } else { 0 };
         job.tiles_per_block = tiles_per_block as u32;
         tables.prepare(loaded, layout, false, stream, &mut job)?;
         let (count, kernels) = (self.count as u32, &loaded.kernels);

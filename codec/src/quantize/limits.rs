@@ -36,9 +36,8 @@ impl Limits {
 
     /// The limits that the stream of a chunk has on this grid.
     pub(crate) fn of<V: Value>(chunk: &[u8], order: ByteOrder, quantizer: &Quantizer, is_interpolated: bool) -> Self {
-        let Some((fine, ends)) = quantizer.fine::<V>().zip(ends_of::<V>(chunk, order, quantizer)) else {
-            return Self::NONE;
-        };
+        let Some(fine) = quantizer.fine::<V>() else { return Self::NONE };
+        let Some(ends) = ends_of::<V>(chunk, order, quantizer) else { return Self::NONE };
         let [lower, upper] = [(ends.0, 1), (ends.1, -1)].map(|(end, inward)| limit(end, inward, &fine));
         // Codes leave the range if that of an end does.
         let of_code = |end: V| f64::from(POSITIONS_PER_STEP) * (end.to_f64() * quantizer.inverse_step()).round_ties_even();

@@ -13,7 +13,6 @@ use crate::quantize::exceptions::{index_len, most_listed, predict_mask, write_li
 use crate::quantize::grid::Grid;
 use crate::quantize::integer_steps::{self, IntegerElement};
 use crate::quantize::limits::Limits;
-use crate::quantize::quantizer::Quantizer;
 use crate::quantize::{decimal, logarithm};
 use crate::simd::vectorized;
 use crate::stream::buffers::{Buffers, Shared};
@@ -41,15 +40,18 @@ impl<V: Value> Encoder<'_, V> {
         let (chooser, mut quantized) = self.shared.split(&mut self.buffers.codes);
         let (grid, predictor) = for_floats::<V>(chunk, layout, config, chooser, &mut quantized)?;
         // Limits are for the stream alone: no code and no residual depends on them.
-        let limited = |quantizer: &Quantizer| {
-            let limits = Limits::of::<V>(chunk, layout.byte_order, quantizer, predictor.is_interpolation());
-            Grid::Linear(quantizer.with_limits(limits))
+        let grid = match grid {
+            Grid::Linear(quantizer) => {
+                let limits = Limits::of::<V>(chunk, layout.byte_order, &quantizer, predictor.is_interpolation());
+                Grid::Linear(quantizer.with_limits(limits))
+            }
+            other => other,
         };
         match &grid {
             Grid::Linear(quantizer) => {
                 if let (Predictor::Differences(axes), false, Some(slabs)) = (predictor, quantized.has_codes, slabs) {
                     slabs.tokenize::<V>(chunk, layout, quantizer, axes, self.buffers, self.shared)?;
-                    self.begin(&limited(quantizer))?;
+                    self.begin(&grid)?;
                     return self.planes(predictor, true);
                 }
                 quantized.apply::<V>(predictor, chunk, layout, quantizer)?;
@@ -67,7 +69,7 @@ impl<V: Value> Encoder<'_, V> {
             Grid::Exact => {}
             Grid::Steps(_) => unreachable!("steps are for integers"),
         }
-        self.begin(&if let Grid::Linear(quantizer) = &grid { limited(quantizer) } else { grid })?;
+        self.begin(&grid)?;
         if grid == Grid::Exact { self.exact(predictor) } else { self.planes(predictor, false) }
     }
 }

@@ -142,6 +142,12 @@ impl Field {
             14 => Form::Wide,
             _ => pick(random, &[Form::Constant, Form::Bits]),
         };
+        // Of 16 bits, only small values of one digit are told from chance (FORMAT.md §11.1).
+        let (form, scale) = match (form, layout.scalar) {
+            (Form::Decimal(_), Scalar::F16) => (Form::Decimal(10.0), Scale { offset: 0.0, size: 6.0, ..scale }),
+            (Form::Decimal(_), Scalar::BF16) => (Form::Decimal(10.0), Scale { offset: 0.0, size: 0.7, ..scale }),
+            other => (other.0, scale),
+        };
         let longest = pick(random, &[0.03, 0.1, 0.1, 0.3, 1.0]);
         let mut extents = [1; 4];
         let dims = layout.shape.dims();
