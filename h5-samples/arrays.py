@@ -65,15 +65,6 @@ def real_arrays() -> Iterator[Field]:
         yield Field(name, values, None if fill is None else float(np.ravel(fill)[0]))
 
 
-def smooth_fields() -> list[Field]:
-    """Fields far smoother than measured ones, as tests of compressors have them: sines, and a bell."""
-    z, y, x = np.meshgrid(*[np.linspace(0, 1, 64)] * 3, indexing="ij")
-    sines = np.sin(3 * x + 1) * np.cos(2 * y) + np.sin(2 * z + x * y)
-    bell = np.exp(-8 * ((x - 0.5) ** 2 + (y - 0.4) ** 2 + (z - 0.3) ** 2))
-    fields = (("smooth_sines", sines), ("smooth_bell", bell))
-    return [Field(f"{name}_{dtype}", values.astype(dtype), None) for name, values in fields for dtype in ("f4", "f8")]
-
-
 def read(file: str, variable: str) -> tuple[np.ndarray, dict]:
     """A variable and its attributes."""
     candidates = [Path(root) / file for root in (sysconfig.get_paths()["purelib"], sys.prefix)]

@@ -34,9 +34,10 @@ from typing import NamedTuple
 import h5py
 import numpy as np
 
-from arrays import CHUNK_EXTENTS, CHUNKS, at_most_four_axes, cut, load_arrays, smooth_fields
+from arrays import CHUNK_EXTENTS, CHUNKS, at_most_four_axes, cut, load_arrays
 from demo import RELATIVE_BOUNDS, Field, machine, progress, step
 from filter_call import PLUGIN_FILE, REVERSE, Plugin, chunk_words
+from formula_fields import formula_fields
 from measured import measured
 from peer_calls import LIBRARIES, Library, described, through_hdf5, versions, without_gaps
 
@@ -285,7 +286,7 @@ def write_outcomes(kept: Path, outcomes: dict[Key, Outcome]) -> None:
 # 4. Report
 
 
-def report(arrays: dict[str, list[Field]], smooth: dict[str, list[Field]], results: Results, whole: Results) -> str:
+def report(arrays: dict[str, list[Field]], formulas: dict[str, list[Field]], results: Results, whole: Results) -> str:
     """The text of the results: a preamble and the tables."""
     lossy = tuple(codec for codec, call in CODECS.items() if not call.lossless)
     calls = {**CODECS, **{name: WHOLE[name] for name in WHOLE if name not in CODECS}}
@@ -312,12 +313,12 @@ def report(arrays: dict[str, list[Field]], smooth: dict[str, list[Field]], resul
         *ratio_rows(arrays, whole, tuple(WHOLE), RELATIVE_BOUNDS),
         *mean_rows(arrays, whole, tuple(WHOLE), RELATIVE_BOUNDS),
         "",
-        "fields of 64^3 values by formulas, f32 and f64: sines and a bell",
-        *ratio_rows(smooth, results, tuple(CODECS), BOUNDS),
+        "fields by formulas (formula_fields.py): smooth ones, and ones that are hard to predict",
+        *ratio_rows(formulas, results, tuple(CODECS), BOUNDS),
         "",
         "largest error of an ordinary value, in bounds (values beyond the bound + special values changed)",
         row("array", "bound", lossy, 21),
-        *(row(name, relative, [check_cell(results[name, relative, codec]) for codec in lossy], 21) for name in [*arrays, *smooth] for relative in BOUNDS),
+        *(row(name, relative, [check_cell(results[name, relative, codec]) for codec in lossy], 21) for name in [*arrays, *formulas] for relative in BOUNDS),
         "",
         *failures({**whole, **results}),
     ]
@@ -416,12 +417,12 @@ def main() -> int:
     found = {array.name: array for array in load_arrays(arguments.data)}
     arrays = {name: chunks for name, array in found.items() if (chunks := cut(array))}
     step(f"{len(arrays)} arrays, {sum(map(len, arrays.values()))} chunks")
-    smooth = {array.name: [array] for array in smooth_fields()}
-    results = measure("chunks", arrays | smooth, BOUNDS, CODECS, arguments.results / "compare.csv")
+    formulas = {array.name: [array] for array in formula_fields()}
+    results = measure("chunks", arrays | formulas, BOUNDS, CODECS, arguments.results / "compare.csv")
     step("whole arrays")
     whole = {name: [Field(name, np.ascontiguousarray(at_most_four_axes(found[name].values)), found[name].fill)] for name in arrays}
     whole_results = measure("whole", whole, RELATIVE_BOUNDS, WHOLE, arguments.results / "compare.csv")
-    text = report(arrays, smooth, results, whole_results)
+    text = report(arrays, formulas, results, whole_results)
     print(text, end="")
     (arguments.results / "compare.txt").write_text(text)
     ours = [outcome for (_, _, codec), outcome in [*results.items(), *whole_results.items()] if codec == OURS]
