@@ -39,10 +39,15 @@ pub const MAX_STEPS_OF_ALL_POSITIONS: f32 = 1021.0;
 /// On the far path, a value of `x` steps, `d` steps from its prediction, has a certain residual only if `x + d` is at most this. Farther away too many
 /// residuals are near a tie.
 const MAX_FAR_STEPS: f32 = 32_768.0;
-/// Magnitudes in steps from which on only each second, fourth and eighth position is on the fine grid.
-const COARSER_FROM: [f32; 3] = {
+/// The largest magnitude of a position that the near path may lead to.
+const MAX_NEAR_POSITION: u32 = MAX_STEPS_OF_ALL_POSITIONS as u32 * POSITIONS_PER_STEP.unsigned_abs();
+/// Binary logarithm of the magnitude, in steps, from which on only each second position is on the fine grid. From twice and four times the magnitude on, each
+/// fourth and eighth position is.
+const COARSER_FROM_LOG2: i32 = {
     let [two, four, eight] = SPACING_GROWS_FROM;
-    [(two / POSITIONS_PER_STEP) as f32, (four / POSITIONS_PER_STEP) as f32, (eight / POSITIONS_PER_STEP) as f32]
+    let steps = two / POSITIONS_PER_STEP;
+    assert!(steps.count_ones() == 1 && four == 2 * two && eight == 4 * two);
+    steps.ilog2().cast_signed()
 };
 /// The residual of a value of `x` steps, `d` steps from its prediction, is not certain if its distance from a tie, in steps, is less than `x + d` times this, plus
 /// [`TIE_MARGIN`]. Product and restored value together are off by up to `1.8e-7 x + 3e-8` steps, the two differences by up to `1.2e-7 (d + 1)`. Where a residual
@@ -73,7 +78,7 @@ pub struct FastF32 {
 pub struct FastResult {
     /// Whether it is certain that all codes are those of binary64 and hold the bound. If false, codes may be wrong or unwritten.
     pub codes_are_certain: bool,
-    /// Whether one of the values may be on a position of the fine grid between two steps.
+    /// Whether one of the values may be on a position of the fine grid between two steps. True where one is so far from 0 that not all positions are on the grid.
     pub may_be_between_steps: bool,
 }
 
@@ -122,27 +127,47 @@ impl FastF32 {
     /// [`FastF32::codes`] for values of type `f32`. No code above 2^21 is certain: [`MAX_RELATIVE_ERROR`] times the code is more than half a step then.
     #[inline(always)]
     fn codes_of_f32(self, values: &[f32], codes: &mut [i32]) -> FastResult {
-        let (mut uncertain, mut between) = (0u32, 0u32);
+        let (mut uncertain, mut between, mut far) = (0u32, 0u32, 0u32);
         for (value, code) in values.iter().zip(codes) {
             let scaled = value * self.inverse_step;
             let sum = scaled + ROUNDING_F32;
             let miss = scaled - (sum - ROUNDING_F32);
             *code = code_of(sum);
             uncertain |= above(miss.abs() + scaled.abs() * MAX_RELATIVE_ERROR, 0.5);
-            between |= may_be_between_steps(scaled, miss);
+            between |= may_be_between_steps(scaled, miss, 1.0);
+            far |= above(scaled.abs(), MIN_STEPS_OF_HALF_POSITIONS);
         }
-        FastResult { codes_are_certain: uncertain >> 31 == 0, may_be_between_steps: between >> 31 == 1 }
+        FastResult { codes_are_certain: uncertain >> 31 == 0, may_be_between_steps: (between | far) >> 31 == 1 }
+    }
+
+    /// Whether one of the values may be on a position of the fine grid between two steps: as [`FastResult::may_be_between_steps`], but rarely true by chance where
+    /// values are far from 0, too. Values of other types than `f32` may be.
+    #[inline(always)]
+    pub fn may_be_between_steps<V: Value>(self, values: &[V]) -> bool {
+        let Some(values) = V::as_f32(values) else { return true };
+        let mut between = 0;
+        for value in values {
+            let scaled = value * self.inverse_step;
+            let miss = scaled - (scaled + ROUNDING_F32 - ROUNDING_F32);
+            // Far from 0 positions are farther apart.
+            let share = if scaled.abs() < MIN_STEPS_OF_HALF_POSITIONS { 1.0 } else { 0.5 };
+            let share = if scaled.abs() < 2.0 * MIN_STEPS_OF_HALF_POSITIONS { share } else { 0.25 };
+            between |= may_be_between_steps(scaled, miss, share) & above(MIN_STEPS_OF_WHOLE_STEPS, scaled.abs());
+        }
+        between >> 31 == 1
     }
 
     /// Writes residuals of values against predictions, and the positions that they lead to. Returns whether all results are certain. A value that may be
-    /// on a position counts as uncertain here; [`FastF32::mark_uncertain`] looks at those more closely. All slices have one length. The near path comes first.
-    /// The far path has results for all values that the near path has, and for others, but takes longer.
+    /// on a position counts as uncertain here; [`FastF32::mark_uncertain`] looks at those more closely. All slices have one length. The far path has results for
+    /// all values that the near path has, and for others, but takes longer. The near path is tried first, unless the first prediction is far.
     #[inline(always)]
     pub fn residuals<V: Value>(self, values: &[V], predictions: &[i32], residuals: &mut [i32], positions: &mut [i32]) -> bool {
         V::as_f32(values).is_some_and(
             #[inline(always)]
             |values| {
-                self.residuals_of_f32::<false>(values, predictions, residuals, positions)
+                // Neighbours have about equal magnitudes.
+                let is_far = predictions.first().is_some_and(|first| first.unsigned_abs() > MAX_NEAR_POSITION);
+                !is_far && self.residuals_of_f32::<false>(values, predictions, residuals, positions)
                     || self.residuals_of_f32::<true>(values, predictions, residuals, positions)
             },
         )
@@ -208,10 +233,12 @@ impl FastF32 {
         let mut marks = [0; GROUP];
         let targets = residuals.iter_mut().zip(positions);
         for ((values, predictions), (residuals, positions)) in values.iter().zip(predictions).zip(targets) {
-            let found: [(i32, i32, u32); GROUP] = std::array::from_fn(|i| self.residual::<FAR>(values[i], predictions[i]));
-            *residuals = found.map(|(residual, ..)| residual);
-            *positions = found.map(|(_, position, _)| position);
-            marks = std::array::from_fn(|i| marks[i] | found[i].2);
+            // A loop, as a function of an array's elements that is not inlined is compiled for the baseline.
+            for i in 0..GROUP {
+                let mark;
+                (residuals[i], positions[i], mark) = self.residual::<FAR>(values[i], predictions[i]);
+                marks[i] |= mark;
+            }
         }
         marks.into_iter().fold(0, |all, mark| all | mark)
     }
@@ -245,7 +272,7 @@ impl FastF32 {
         (found.residual, found.position, found.uncertain | found.may_be_on_nearest)
     }
 
-    /// Residual of a value, and what is known of it. The near path takes all positions to be on the fine grid.
+    /// Residual of a value, and what is known of it. The near path takes all positions to be on the fine grid; it has no distance that makes an escape.
     #[inline(always)]
     fn residual_and_marks<const FAR: bool>(self, value: f32, prediction: i32) -> Found {
         let scaled = value * self.inverse_step;
@@ -266,7 +293,7 @@ impl FastF32 {
         let uncertain = above(reach, if FAR { MAX_FAR_STEPS } else { MAX_STEPS_OF_ALL_POSITIONS })
             | above((in_residuals - (sum - ROUNDING_F32)).abs() + reach * self.tie_margin_per_step, self.half_less_margin)
             | is_beside_border
-            | above(in_residuals.abs(), (ESCAPE_FROM - 1) as f32)
+            | if FAR { above(in_residuals.abs(), (ESCAPE_FROM - 1) as f32) } else { 0 }
             | sign_unless_zero(position & low_bits);
         // In distances of the grid's positions at the value.
         let rest = miss * (SPACINGS_PER_STEP as f32 * share);
@@ -309,14 +336,18 @@ impl Zone {
     /// The zone of a magnitude, in steps.
     #[inline(always)]
     fn at(magnitude: f32) -> Self {
-        let mut zone = Self::NEAR;
-        for from in COARSER_FROM {
-            let is_beyond = magnitude >= from;
-            zone.low_bits = if is_beyond { 2 * zone.low_bits + 1 } else { zone.low_bits };
-            zone.share = if is_beyond { 0.5 * zone.share } else { zone.share };
-            zone.is_beside_border |= above(1.0, (magnitude - from).abs());
-        }
-        zone
+        const FRACTION_BITS: u32 = f32::MANTISSA_DIGITS - 1;
+        const BIAS: i32 = 127;
+        let logarithm = (magnitude.to_bits() >> FRACTION_BITS).cast_signed() - BIAS;
+        let doublings = (logarithm - (COARSER_FROM_LOG2 - 1)).clamp(0, 3);
+        let share = f32::from_bits((BIAS - doublings).cast_unsigned() << FRACTION_BITS);
+        // Borders are powers of two. A comparison of logarithms is in bit 31 of their difference.
+        let power = f32::from_bits(magnitude.to_bits() >> FRACTION_BITS << FRACTION_BITS);
+        let has_border_below = (COARSER_FROM_LOG2 - 1 - logarithm).cast_unsigned();
+        let has_border_above = (COARSER_FROM_LOG2 - 2 - logarithm).cast_unsigned();
+        let is_beside_border =
+            above(1.0, magnitude - power) & has_border_below | above(1.0, 2.0 * power - magnitude) & has_border_above;
+        Self { low_bits: (1 << doublings) - 1, share, is_beside_border }
     }
 }
 
@@ -339,17 +370,13 @@ fn above(number: f32, limit: f32) -> u32 {
 }
 
 /// Bit 31 is 1 where a value of `scaled` steps may be on a position of the fine grid between two steps. `miss` is its distance from the nearest whole number of
-/// steps.
+/// steps, `share` one over the distance of the grid's positions there.
 #[inline(always)]
-fn may_be_between_steps(scaled: f32, miss: f32) -> u32 {
-    // Far from 0 positions are farther apart, and values that are on one by chance are as rare.
-    let apart = if scaled.abs() < MIN_STEPS_OF_HALF_POSITIONS { 1.0 } else { 0.5 };
-    let apart = if scaled.abs() < 2.0 * MIN_STEPS_OF_HALF_POSITIONS { apart } else { 0.25 };
-    let rest = miss * apart * SPACINGS_PER_STEP as f32;
+fn may_be_between_steps(scaled: f32, miss: f32, share: f32) -> u32 {
+    let rest = miss * (SPACINGS_PER_STEP as f32 * share);
     let off = (rest - (rest + ROUNDING_F32 - ROUNDING_F32)).abs();
-    above(scaled.abs() * POSITION_TOLERANCE_PER_STEP + POSITION_TOLERANCE, off)
+    above((scaled.abs() * POSITION_TOLERANCE_PER_STEP + POSITION_TOLERANCE) * share, off)
         & above(miss.abs() * SPACINGS_PER_STEP as f32, 0.5)
-        & above(MIN_STEPS_OF_WHOLE_STEPS, scaled.abs())
 }
 
 #[cfg(test)]

@@ -205,7 +205,8 @@ impl<'a, V: Value> Groups<'a, V> {
                 mark |= mark_of_value;
             }
         }
-        if result.may_be_between_steps && self.fine.is_enabled() {
+        let may_be_between_steps = result.may_be_between_steps && self.fine.is_enabled();
+        if may_be_between_steps && self.fast.is_none_or(|fast| fast.may_be_between_steps(values)) {
             for &value in values {
                 mark |= self.between_steps(value);
             }
