@@ -36,10 +36,11 @@ import numpy as np
 
 from arrays import CHUNK_EXTENTS, CHUNKS, at_most_four_axes, cut, load_arrays
 from demo import RELATIVE_BOUNDS, Field, machine, progress, step
-from filter_call import PLUGIN_FILE, REVERSE, Plugin, chunk_words
+from filter_call import PLUGIN_FILE, REVERSE, Plugin, with_layout
 from formula_fields import formula_fields
 from measured import measured
-from peer_calls import LIBRARIES, Library, described, through_hdf5, versions, without_gaps
+from peer_calls import LIBRARIES, Library, described, psnr_of_bound, through_hdf5, versions, without_gaps
+from quire_options import cd_values
 
 BOUNDS = (*RELATIVE_BOUNDS, 1e-5, 1e-6)
 PROCESSES = 2
@@ -64,8 +65,16 @@ def plugin() -> Plugin:
 
 
 def quire(chunk: Field, bound: float) -> tuple[int, np.ndarray]:
+    return by_filter(chunk, f"abs={bound!r}")
+
+
+def quire_psnr(chunk: Field, bound: float) -> tuple[int, np.ndarray]:
+    return by_filter(chunk, f"psnr={psnr_of_bound(chunk.range, bound)!r}")
+
+
+def by_filter(chunk: Field, options: str) -> tuple[int, np.ndarray]:
     values = chunk.values
-    words = chunk_words(bound, values.shape, values.dtype, chunk.fill)
+    words = with_layout(cd_values(options), values.shape, values.dtype, chunk.fill)
     _, stream = plugin().run(0, words, values)
     _, decoded = plugin().run(REVERSE, words, stream)
     return stream.nbytes, decoded.view(values.dtype).reshape(values.shape)
@@ -112,8 +121,13 @@ CODECS = {
     **{name: of_library(LIBRARIES[name]) for name in ("pcodec", "Blosc2")},
     "gzip": of_library(through_hdf5("gzip")),
 }
-# What rate_distortion.py measures. For an equal PSNR, SPERR's authors give it a PSNR.
-AT_PSNR = {**{name: CODECS[name] for name in (OURS, SZ3, "ZFP", "SPERR")}, "SPERR PSNR": of_library(through_hdf5("SPERR PSNR"), gaps_apart=True)}
+# What rate_distortion.py measures. For an equal PSNR, SPERR's authors give it a PSNR, and so do we. Both are measured with bounds as well.
+AT_PSNR = {
+    OURS: Codec(quire_psnr, "filter(), psnr=PSNR, the fill value declared"),
+    f"{OURS} bound": CODECS[OURS],
+    **{name: CODECS[name] for name in (SZ3, "ZFP", "SPERR")},
+    "SPERR PSNR": of_library(through_hdf5("SPERR PSNR"), gaps_apart=True),
+}
 WHOLE = {OURS: in_chunks(CODECS[OURS]), "SZ3 chunks": in_chunks(CODECS[SZ3]), **{f"{name} whole": CODECS[name] for name in (SZ3, "ZFP", "SPERR")}}
 TABLES = {"chunks": CODECS, "whole": WHOLE, "PSNR": AT_PSNR}
 
@@ -191,7 +205,7 @@ def check(outcome: Outcome, chunk: Field, decoded: np.ndarray, bound: float) -> 
 def serve(connection: object, table: str, codec: str, chunks: list[Field], relative: float) -> None:
     """The body of a process that measures one codec, array and bound."""
     resource.setrlimit(resource.RLIMIT_CPU, (PATIENCE, PATIENCE + 10))
-    if codec != OURS:
+    if not codec.startswith(OURS):
         # Messages of other codecs would spoil the progress line. Ours must be seen.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
@@ -236,7 +250,7 @@ def measure(table: str, arrays: dict[str, list[Field]], bounds: tuple[float, ...
         for name, relative, codec in itertools.product(arrays, bounds, codecs)
         if relative == bounds[0] or not TABLES[table][codec].lossless
     ]
-    results = {item: known[key] for item in work if (key := (item[0], values[item[0]], item[1], calls[item[2]])) in known and item[2] != OURS}
+    results = {item: known[key] for item in work if (key := (item[0], values[item[0]], item[1], calls[item[2]])) in known and not item[2].startswith(OURS)}
     left = [item for item in work if item not in results]
     step(f"{len(work)} measurements, {len(results)} of them in {kept.name} already")
     with ThreadPoolExecutor(PROCESSES) as pool:

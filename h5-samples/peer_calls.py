@@ -19,6 +19,7 @@ Packages are imported where they are needed: some measurements run on machines t
 from __future__ import annotations
 
 import importlib.metadata
+import math
 import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
@@ -68,12 +69,17 @@ def sperr_filter(values: np.ndarray, bound: float) -> Any:
     return hdf5plugin.Sperr(absolute=bound, swap=True, missing_value_mode=mode)
 
 
+def psnr_of_bound(value_range: float, bound: float) -> float:
+    """The PSNR in dB of errors that are spread evenly up to a bound."""
+    return 20 * math.log10(3**0.5 * max(value_range, bound) / bound)
+
+
 def sperr_psnr_filter(values: np.ndarray, bound: float) -> Any:
-    """SPERR without a bound for single values: a PSNR, that of errors that are spread evenly up to the bound."""
+    """SPERR without a bound for single values: a PSNR."""
     import hdf5plugin
 
-    psnr = 20 * np.log10(3**0.5 * max(float(np.ptp(values.astype(np.float64))), bound) / bound)
-    return hdf5plugin.Sperr(peak_signal_to_noise_ratio=float(psnr), swap=True)
+    psnr = psnr_of_bound(float(np.ptp(values.astype(np.float64))), bound)
+    return hdf5plugin.Sperr(peak_signal_to_noise_ratio=psnr, swap=True)
 
 
 def blosc2_filter(_values: np.ndarray, _bound: float) -> Any:

@@ -1,5 +1,6 @@
 """Bits per value against PSNR: the plugin's filter(), SZ3, ZFP and SPERR on a chunk of each array, with a picture of four fields and one of all arrays.
-Each is given bounds, and SPERR a PSNR as well: then it promises nothing for single values.
+SZ3, ZFP and SPERR are given bounds. Ours and SPERR are given a PSNR as well, as somebody does who asks for one: then SPERR promises nothing for single
+values. "Ours" is the filter with a PSNR.
 
 Run by compare.sh, as compare.py is, whose codecs and checks it uses: the bound of every value is checked in f64.
 
@@ -24,8 +25,8 @@ from measured import measured
 
 BANDS = ((40, 55), (60, 75), (80, 90))  # decibels
 BOUNDS = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
-COLORS = {OURS: "#d62728", "SZ3": "#1f77b4", "ZFP": "#2ca02c", "SPERR": "#ff7f0e", "SPERR PSNR": "#8c564b"}
-MARKERS = {OURS: "o", "SZ3": "s", "ZFP": "^", "SPERR": "D", "SPERR PSNR": "v"}
+COLORS = {OURS: "#d62728", f"{OURS} bound": "#e58a8a", "SZ3": "#1f77b4", "ZFP": "#2ca02c", "SPERR": "#ff7f0e", "SPERR PSNR": "#8c564b"}
+MARKERS = {OURS: "o", f"{OURS} bound": "o", "SZ3": "s", "ZFP": "^", "SPERR": "D", "SPERR PSNR": "v"}
 TITLES = {
     "turbulence_resolved": "turbulent velocity, resolved",
     "turbulence_density": "log-normal density, nine decades",
@@ -74,8 +75,9 @@ def band_table(results: Results, groups: dict[str, list[str]]) -> str:
     lines = [
         measured(),
         "command: h5-samples/compare.sh",
-        f"bits of the other codec over ours at equal PSNR; a chunk of each array, bounds {BOUNDS[0]:g} to {BOUNDS[-1]:g} of its range; - less than half of the band",
-        *(f"{codec + ':':<12}{AT_PSNR[codec].call}" for codec in COLORS),
+        "bits of the other codec over ours at equal PSNR; a chunk of each array; - less than half of the band",
+        f"bounds:      {BOUNDS[0]:g} to {BOUNDS[-1]:g} of the chunk's range; PSNR: that of errors that are spread evenly up to these bounds",
+        *(f"{codec + ':':<13}{AT_PSNR[codec].call}" for codec in COLORS),
         "",
         title,
     ]
@@ -97,7 +99,7 @@ def plot_bands(results: Results, names: list[str], file: Path) -> None:
     import matplotlib.pyplot as plt
 
     others = [codec for codec in COLORS if codec != OURS]
-    figure, axes = plt.subplots(1, len(others), figsize=(15, 4.5))
+    figure, axes = plt.subplots(1, len(others), figsize=(18, 4.5))
     for axis, codec in zip(axes, others):
         for place, band in enumerate(BANDS):
             found = sorted(quotients(results, names, codec, band).values())

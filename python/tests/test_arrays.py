@@ -188,7 +188,7 @@ def test_a_stream_is_described() -> None:
 
 def test_the_library_says_what_it_is(run_python: RunPython) -> None:
     found = h5z_quire.info()
-    # Cargo writes 1.0.0-rc.1, Python's packages 1.0.0rc1.
+    # Cargo writes 1.0.0-rc.2, Python's packages 1.0.0rc2.
     assert found.version.replace("-rc.", "rc") == h5z_quire.__version__
     assert found.filter_id == 33791 and found.library.is_file()
     assert found.backend in ("cuda", "cpu") and found.why and (found.device is not None) == (found.backend == "cuda")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from h5z_quire.library import LIBRARY
 
-# The library has 11.7 MB in version 1.0.0rc1. Debug information would add 20.
+# The library has 11.7 MB in version 1.0.0rc2. Debug information would add 20.
 MOST_BYTES = 13_000_000
 MOST_BYTES_BESIDE_THE_LIBRARY = 500_000
 

@@ -18,7 +18,9 @@ mod tile_lanes;
 mod tiles;
 mod whole;
 
-pub use self::residual_stats::{EDGE_BITS, LARGE_MAGNITUDE, MASKED_SIXTEENTHS, MAX_COUNTED_MAGNITUDE, OUTLIER_BITS};
+pub use self::residual_stats::{
+    CUBIC_MARGIN, EDGE_BITS, LARGE_MAGNITUDE, MASKED_SIXTEENTHS, MAX_COUNTED_MAGNITUDE, OUTLIER_BITS,
+};
 pub use self::tile::{DIFFERENCE_TILES, INTERPOLATED_TILES, MAX_TILE_VALUES, Tiles};
 pub use self::tile_counts::{InterpolatedCounts, KINDS, ResidualCounts, SETS, TileCounts};
 pub use self::tiles::TileChoice;

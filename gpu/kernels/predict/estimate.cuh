@@ -109,6 +109,7 @@ struct TileDecision {
     sums.uncorrected_set_bits = uncorrected;
     sums.best_kind = sums.first_kind = is_linear ? LINEAR_INTERPOLATION : 0;
     sums.best_bits = is_linear ? linear : cubic;
+    sums.cubic_bits = cubic;
   }
 
   /// Makes the best one of the kinds of a round the best so far if it is better; the first of equals wins. Returns the estimate of the differences of
@@ -149,10 +150,13 @@ struct TileDecision {
   __device__ __forceinline__ u32 predictor(u64 differences) const {
     // The chunk's first values along the axes make its differences longer than those of tiles.
     if (sums.uncorrected_set_bits) differences = u64(u128(differences) * sums.set_bits / sums.uncorrected_set_bits);
+    // Where cubic interpolation is hopeless, no other kind counts.
+    const u32 of_differences = counted_values(job.kinds[INTERPOLATED_KIND]);
+    if (u128(sums.cubic_bits) * of_differences > (u128(differences) + CUBIC_MARGIN * of_differences) * residuals()) return sums.set;
     u32 gain;
     bits_of_outliers(job, sums.kinds[INTERPOLATED_KIND], sums.best_kind, gain);
     const auto is_below = [&](u64 bits, u32 sixteenths) {
-      return 16 * u128(bits) * counted_values(job.kinds[INTERPOLATED_KIND]) < sixteenths * u128(differences) * residuals();
+      return 16 * u128(bits) * of_differences < sixteenths * u128(differences) * residuals();
     };
     if (!is_below(sums.best_bits, gain ? MASKED_SIXTEENTHS : 16) && !is_below(sums.best_bits + (u64(gain) << LOG_FRACTION), 16)) return sums.set;
     const bool is_finer = sums.best_bits < u64(job.finer_steps_below) * residuals();

@@ -124,6 +124,8 @@ shared_structs! {
         pub best_kind: u32,
         /// Estimate of the bits of `best_kind`.
         pub best_bits: u64,
+        /// Estimate of the bits of cubic interpolation without rough axes.
+        pub cubic_bits: u64,
         /// Estimate of the bits of `set`, corrected for the chunk's first values along the axes.
         pub set_bits: u64,
         /// Estimate of the bits of `set` without this correction.

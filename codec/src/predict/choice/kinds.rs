@@ -26,8 +26,10 @@ fn rough_axes(shape: &Shape) -> impl Iterator<Item = u8> + use<> {
 
 /// The kind whose estimate is lowest, in bits, and its statistics. Cubic and linear interpolation without rough axes come first. Then each axis is rough, with
 /// the better one of these. If a kind with a rough axis is better, it comes with the other one, too. Of kinds with equal estimates, the first one is taken.
+/// Cubic interpolation is the only kind if its statistics are `hopeless`.
 pub(super) fn best_kind(
     shape: &Shape,
+    hopeless: impl Fn(&ResidualStats) -> bool,
     mut measure: impl FnMut(InterpolationKind) -> Result<ResidualStats>,
 ) -> Result<(InterpolationKind, ResidualStats)> {
     let mut try_kind = |rough: u8, is_linear: bool| {
@@ -35,6 +37,9 @@ pub(super) fn best_kind(
         measure(kind).map(|stats| (kind, stats))
     };
     let cubic = try_kind(0, false)?;
+    if hopeless(&cubic.1) {
+        return Ok(cubic);
+    }
     let mut best = better(cubic, try_kind(0, true)?);
     let is_linear = best.0.is_linear();
     for rough in rough_axes(shape) {
@@ -69,12 +74,16 @@ mod tests {
         let shape = Shape::new(&[3, 1, 4, 5]).unwrap();
         for (best, linear) in [(0b0000, false), (0b1000, true), (0b0010, false), (0b0000, true)] {
             let mut tried = Vec::new();
-            let (kind, _) = best_kind(&shape, |kind| {
-                assert!(possible_kinds(&shape).any(|possible| possible == kind));
-                tried.push((kind.rough(), kind.is_linear()));
-                let is_best = kind.rough() == best && kind.is_linear() == linear;
-                Ok(stats(1 + u64::from(!is_best) + u64::from(kind.is_linear() != linear)))
-            })
+            let (kind, _) = best_kind(
+                &shape,
+                |_| false,
+                |kind| {
+                    assert!(possible_kinds(&shape).any(|possible| possible == kind));
+                    tried.push((kind.rough(), kind.is_linear()));
+                    let is_best = kind.rough() == best && kind.is_linear() == linear;
+                    Ok(stats(1 + u64::from(!is_best) + u64::from(kind.is_linear() != linear)))
+                },
+            )
             .unwrap();
             assert_eq!((kind.rough(), kind.is_linear()), (best, linear));
             let last: &[(u8, bool)] = if best == 0 { &[] } else { &[(best, !linear)] };
@@ -84,9 +93,20 @@ mod tests {
     }
 
     #[test]
+    fn no_other_kind_is_tried_if_the_first_one_is_hopeless() {
+        let mut tried = 0;
+        let measure = |_| {
+            tried += 1;
+            Ok(stats(tried))
+        };
+        let (kind, _) = best_kind(&Shape::new(&[3, 4]).unwrap(), |cubic| cubic.outliers == 1, measure).unwrap();
+        assert_eq!((kind, tried), (InterpolationKind::CUBIC, 1));
+    }
+
+    #[test]
     fn of_equal_kinds_the_first_one_is_taken() {
         let shape = Shape::new(&[3, 4]).unwrap();
-        assert_eq!(best_kind(&shape, |_| Ok(stats(1))).unwrap().0, InterpolationKind::CUBIC);
+        assert_eq!(best_kind(&shape, |_| false, |_| Ok(stats(1))).unwrap().0, InterpolationKind::CUBIC);
     }
 
     #[test]

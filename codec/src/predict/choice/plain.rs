@@ -310,12 +310,17 @@ impl<V: Value> Plain<'_, V> {
         let large = tiles(sides, 16.min(self.values.len() / sides.iter().product::<usize>()).max(1));
         let is_in_reach = |values: &[V]| values.iter().filter(|&&value| self.is_out_of_reach(value)).count() <= values.len() / 2;
         if fine.is_enabled() && is_in_reach(&small.concat()) && large.iter().all(|tile| is_in_reach(tile)) {
-            let (kind, estimate) = self.best_kind(|kind| self.residuals_of_tiles(&large, sides, kind, fine).best());
+            let of_kind = |kind| self.residuals_of_tiles(&large, sides, kind, fine);
             let mut differences = self.differences_of_tiles(&large, sides, set, fine);
             if of_set(set).bits > 0 {
                 differences.bits = (u128::from(differences.bits) * estimates[set] / u128::from(of_set(set).bits)) as u64;
             }
-            let Residuals { as_escapes, masked } = self.residuals_of_tiles(&large, sides, kind, fine);
+            let more = Estimate { bits: differences.bits + 49_152 * differences.values, ..differences };
+            if more.is_less_a_value(of_kind(InterpolationKind::CUBIC).best()) {
+                return Chosen::Axes(axes_of(set, &self.layout.shape));
+            }
+            let (kind, estimate) = self.best_kind(|kind| of_kind(kind).best());
+            let Residuals { as_escapes, masked } = of_kind(kind);
             let limit = Estimate { bits: differences.bits * 13, values: differences.values * 16 };
             if as_escapes.is_less_a_value(differences) || masked.is_some_and(|masked| masked.is_less_a_value(limit)) {
                 return Chosen::Interpolation(kind, estimate, masked.is_some());

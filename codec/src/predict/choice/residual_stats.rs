@@ -22,6 +22,8 @@ pub(super) const EDGES_OF_PLANES: usize = 128;
 /// Where interpolation is no better than differences unless zeros are exceptions, its estimate must be below this / 16 of that of differences: neighbours of
 /// zeros are predicted worse then, which the estimate does not see.
 pub const MASKED_SIXTEENTHS: u128 = 13;
+/// If cubic interpolation of tiles takes more than this many bits per value more than differences, in fixed point, no other kind is tried: 3/4 bit.
+pub const CUBIC_MARGIN: u64 = 3 << (LOG_FRACTION - 2);
 
 /// Counts over the residuals of one predictor.
 #[derive(Debug, Clone, Copy, Default)]
@@ -261,6 +263,12 @@ impl Estimate {
     pub(super) fn times(self, numerator: u64, denominator: u64) -> Self {
         let product = u128::from(self.bits) * u128::from(numerator);
         Self { bits: product.checked_div(denominator.into()).map_or(self.bits, |bits| bits as u64), ..self }
+    }
+
+    /// Whether another estimate has more bits per value, by more than `margin`.
+    pub(super) fn is_exceeded_by(&self, margin: u64, other: &Self) -> bool {
+        let most = u128::from(self.bits) + u128::from(margin) * u128::from(self.values);
+        u128::from(other.bits) * u128::from(self.values) > most * u128::from(other.values)
     }
 
     /// Whether the bits per value are below `sixteenths` / 16 of those of another estimate.

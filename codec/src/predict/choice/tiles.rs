@@ -6,7 +6,7 @@
 //! ```
 
 use super::kinds::{best_kind, possible_kinds};
-use super::residual_stats::{ColumnSums, EDGES_OF_PLANES, ResidualStats, StatsOfSets, best_set_with_edges};
+use super::residual_stats::{CUBIC_MARGIN, ColumnSums, EDGES_OF_PLANES, ResidualStats, StatsOfSets, best_set_with_edges};
 use super::tile::{COLUMNS, Tiles};
 use super::tile_counts::TileCounts;
 use super::{Chooser, VALUES_PER_VALUE_OUT_OF_REACH, axes_of, fine_grid_of, finer_steps_below, is_predictor_open, with_steps};
@@ -156,9 +156,10 @@ impl TileChoice {
         let measured = self.differences.count * self.differences.len;
         let is_candidate = self.interpolated.is_some() && out_of_reach <= measured / VALUES_PER_VALUE_OUT_OF_REACH;
         if is_candidate && measurements.can_interpolate()? {
-            let (kind, residuals) = best_kind(&self.shape, |kind| measurements.residuals(kind))?;
             // The chunk's first values along the axes make its differences longer than those of tiles.
             let differences = measurements.differences_of_interpolated(set)?.estimate().times(with_edges, stats[set].bits());
+            let is_hopeless = |cubic: &ResidualStats| differences.is_exceeded_by(CUBIC_MARGIN, &cubic.estimate());
+            let (kind, residuals) = best_kind(&self.shape, is_hopeless, |kind| measurements.residuals(kind))?;
             if residuals.are_better_than(&differences) {
                 let kind = with_steps((kind, residuals), self.finer_steps_below);
                 return Ok((self.grid(residuals.masks_zeros()), Predictor::Interpolation(kind)));
@@ -417,7 +418,8 @@ pub(super) fn quantize_tile<V: Value>(
                 }
                 codes.copy_from_slice(&low_codes[..codes.len()]);
                 uncertain |= i64::from(beyond_steps).cast_unsigned();
-                if fine.is_enabled() && fast.may_be_between_steps {
+                let may_be_between_steps = fine.is_enabled() && fast.may_be_between_steps;
+                if may_be_between_steps && fast_f32.is_none_or(|fast_f32| fast_f32.may_be_between_steps(&part)) {
                     for &value in &part {
                         let steps = value.to_f64() * quantizer.inverse_step() + ROUNDING - ROUNDING;
                         outliers.between_steps += fine.between_steps_sign(value, steps) >> 63;

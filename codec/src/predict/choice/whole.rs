@@ -173,7 +173,7 @@ impl Chooser {
         };
         // The best kind of interpolation, with zeros as exceptions if that takes fewer bits.
         let find_best = |coded: &mut Quantized<'_, V::Code>| -> Result<(InterpolationKind, ResidualStats)> {
-            let (kind, stats) = best_kind(shape, |kind| interpolate(chunk, layout, fine, kind, without_code, coded))?;
+            let (kind, stats) = best_kind(shape, |_| false, |kind| interpolate(chunk, layout, fine, kind, without_code, coded))?;
             // Two values cannot be masked.
             if stats.outliers == 0 || fine.masks_fill_value() {
                 return Ok((kind, stats));
