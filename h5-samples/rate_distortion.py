@@ -2,7 +2,7 @@
 SZ3, ZFP and SPERR are given bounds. Ours and SPERR are given a PSNR as well, as somebody does who asks for one: then SPERR promises nothing for single
 values. "Ours" is the filter with a PSNR.
 
-Run by compare.sh, as compare.py is, whose codecs and checks it uses: the bound of every value is checked in f64.
+Run by compare.sh, as compare.py is, whose codecs and checks it uses: bounds that were given are checked in f64, for every value.
 
 Two codecs are compared at equal PSNR. A codec's points of an array, by falling bound, are joined by lines in the plane of PSNR and the logarithm of the bits
 per value. In a band of PSNR, the quotient of two codecs' bits is the geometric mean over every whole decibel that both lines reach; an array counts if that is
