@@ -39,20 +39,23 @@ pub(crate) fn is_above_bound<V: Value>(chunk: &[u8], order: ByteOrder, config: &
     }
 }
 
-/// Looks at `most` values, until [`MAX_COUNTED`] of them count, or so many have more digits that the others do not matter. Returns the number of values whose
-/// last digit is above the bound, and the number of the others that count. `step` is the grid's step at a magnitude.
+/// Looks at `most` values, until [`MAX_COUNTED`] of them count, or so many have more digits that the others do not matter. A value counts once. Returns the number
+/// of values whose last digit is above the bound, and the number of the others that count. `step` is the grid's step at a magnitude.
 fn look<V: Value>(chunk: &[u8], order: ByteOrder, fills: &Fills, most: usize, step: impl Fn(f64) -> f64) -> (usize, usize) {
     let count = chunk.len() / V::SIZE;
     let (mut ending, mut others) = (0, 0);
+    let mut counted = [V::Code::default(); MAX_COUNTED];
     for number in 0..count.min(most) {
         let value = V::read(chunk, divisor::sampled_index(number, count), order);
-        if fills.has(value) {
+        if fills.has(value) || counted[..ending + others].contains(&value.to_bits()) {
             continue;
         }
-        match ends_above(value, step(value.to_f64().abs())) {
-            Some(true) => ending += 1,
-            Some(false) => others += 1,
-            None => {}
+        let Some(ends) = ends_above(value, step(value.to_f64().abs())) else { continue };
+        counted[ending + others] = value.to_bits();
+        if ends {
+            ending += 1;
+        } else {
+            others += 1;
         }
         if ending + others == MAX_COUNTED || 2 * others > MAX_COUNTED {
             break;
@@ -131,16 +134,22 @@ mod tests {
             is_above_bound::<f64>(&chunk, ByteOrder::Big, &config)
         };
         let (absolute, share) = (ErrorBound::Absolute(1e-3), ErrorBound::PointwiseRelative(1e-3));
-        let mixed = |count: usize, irrational: usize, rest: f64| -> Vec<f64> {
-            (0..count).map(|i| if i < irrational { (2.0 + i as f64).sqrt() + 1e-5 } else { rest }).collect()
+        let mixed = |count: usize, irrational: usize, rest: &dyn Fn(usize) -> f64| -> Vec<f64> {
+            (0..count).map(|i| if i < irrational { (2.0 + i as f64).sqrt() + 1e-5 } else { rest(i) }).collect()
         };
         for bound in [absolute, share] {
-            assert!(is_above(&mixed(32, 12, 0.25), bound) && !is_above(&mixed(32, 20, 0.25), bound), "{bound:?}");
-            assert!(!is_above(&mixed(32, 4, -7.0), bound), "the fill value does not count");
+            let quarters = |i: usize| 0.25 + i as f64;
+            assert!(is_above(&mixed(32, 12, &quarters), bound) && !is_above(&mixed(32, 20, &quarters), bound), "{bound:?}");
+            assert!(!is_above(&mixed(32, 12, &|_| 0.25), bound), "a value counts once");
+            assert!(!is_above(&mixed(32, 4, &|_| -7.0), bound), "the fill value does not count");
         }
         // Few values that count are too few for a divisor, but not for a lattice.
-        assert!(is_above(&[1.0, 2.0, 3.0, 0.5], absolute) && !is_above(&[1.0, 2.0, 3.0], absolute) && is_above(&[1.0], share));
-        let sparse: Vec<f64> = (0..20_000).map(|i| if i % 100 == 7 { 3.0 } else { 0.0 }).collect();
+        assert!(
+            is_above(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 0.5], absolute)
+                && !is_above(&[1.0, 2.0, 3.0], absolute)
+                && is_above(&[1.0], share)
+        );
+        let sparse: Vec<f64> = (0..20_000).map(|i| if i % 100 == 7 { 3.0 + (i / 100) as f64 * 0.125 } else { 0.0 }).collect();
         assert!(!is_above(&sparse, absolute) && is_above(&sparse, share));
         assert!(!is_above(&[1.0; 100], ErrorBound::Lossless) && !is_above(&[], absolute) && is_above(&[], share));
     }

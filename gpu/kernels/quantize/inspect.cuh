@@ -56,9 +56,16 @@ template <typename V>
 __device__ __forceinline__ bool is_bound_below_digits(const EncodeParameters& parameters, const u8* chunk, u32 elements) {
   static_assert(MAX_COUNTED == WARP, "a lane has one value of the sample");
   LastDigit found = NOT_COUNTED;
+  typename ValueType<V>::Bits bits = 0;  // 0 is not counted
   if (lane_id() < elements) {
     const u32 fraction = u32(SAMPLE_STRIDE) * lane_id();
-    found = last_digit<V>(parameters, read_bits<V>(chunk, u32(u64(fraction) * elements >> 32), parameters.big_endian));
+    bits = read_bits<V>(chunk, u32(u64(fraction) * elements >> 32), parameters.big_endian);
+    found = last_digit<V>(parameters, bits);
+  }
+  // A value counts once.
+  for (u32 lane = 0; lane < WARP - 1; ++lane) {
+    const u64 earlier = __shfl_sync(ALL_LANES, u64(bits), lane);
+    if (lane < lane_id() && earlier == bits) found = NOT_COUNTED;
   }
   const u32 above = __popc(__ballot_sync(ALL_LANES, found == ABOVE_BOUND)), below = __popc(__ballot_sync(ALL_LANES, found == BELOW_BOUND));
   return above >= LEAST_ENDING && above >= below;
