@@ -33,6 +33,16 @@ pub(crate) fn widely_vectorized<R>(body: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(body)
 }
 
+/// Whether loops in [`vectorized`] and [`widely_vectorized`] multiply and add in one instruction. Elsewhere `mul_add` calls a slow function.
+#[inline(always)]
+pub(crate) fn has_fused_multiply_add() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    let result = pulp::x86::V3::try_new().is_some();
+    #[cfg(not(target_arch = "x86_64"))]
+    let result = cfg!(target_arch = "aarch64");
+    result
+}
+
 /// Calls `body`, compiled for AVX-512, as [`vectorized`] does for AVX2.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]

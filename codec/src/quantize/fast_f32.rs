@@ -17,7 +17,7 @@ use crate::number::value::Value;
 use crate::quantize::fine_grid::{ESCAPE_FROM, Worth};
 use crate::quantize::positions::{POSITIONS_PER_STEP, SPACING, SPACING_GROWS_FROM, SPACINGS_PER_STEP, without_low_bits};
 use crate::quantize::quantizer::Quantizer;
-use crate::simd::ROW_GROUP;
+use crate::simd::{ROW_GROUP, has_fused_multiply_add};
 
 /// The least step, in the data's unit. Steps from this to its inverse, and their inverses, are well inside the range of binary32's normal numbers.
 pub const SMALLEST_STEP: f64 = 1e-28;
@@ -32,7 +32,10 @@ pub const POSITION_TOLERANCE: f32 = 1e-6;
 /// Magnitude, in steps, from which on a value is certain to be on no position between two steps.
 pub const MIN_STEPS_OF_WHOLE_STEPS: f32 = 4097.0;
 /// Magnitude, in steps, from which on a value is certain to be on no position but each second one; from twice this on, on no position but each fourth one.
+/// Kernels alone look at such values more closely.
 pub const MIN_STEPS_OF_HALF_POSITIONS: f32 = 1025.0;
+/// As [`POSITION_TOLERANCE_PER_STEP`], where the product has all of its digits: what remains is the rounding of the restored value.
+const EXACT_POSITION_TOLERANCE_PER_STEP: f32 = 5e-7;
 /// A value of `x` steps, `d` steps from its prediction, has a certain residual on the near path only if `x + d` is at most this: then both, and every position
 /// within a step of either, are where all positions are on the fine grid.
 pub const MAX_STEPS_OF_ALL_POSITIONS: f32 = 1021.0;
@@ -63,6 +66,8 @@ const WIDE_GROUP: usize = 16;
 #[derive(Debug, Clone, Copy)]
 pub struct FastF32 {
     inverse_step: f32,
+    /// The inverse step less [`FastF32::inverse_step`].
+    inverse_rest: f32,
     /// In positions.
     worth: i32,
     /// Residuals per step.
@@ -78,7 +83,7 @@ pub struct FastF32 {
 pub struct FastResult {
     /// Whether it is certain that all codes are those of binary64 and hold the bound. If false, codes may be wrong or unwritten.
     pub codes_are_certain: bool,
-    /// Whether one of the values may be on a position of the fine grid between two steps. True where one is so far from 0 that not all positions are on the grid.
+    /// Whether one of the values may be on a position of the fine grid between two steps.
     pub may_be_between_steps: bool,
 }
 
@@ -88,30 +93,32 @@ impl FastResult {
 }
 
 impl FastF32 {
-    /// For the grid of a bound. `None` for steps outside [`SMALLEST_STEP`] to its inverse, and for lattices, whose bound is 0 and not half a step.
+    /// For the grid of a bound. `None` for steps outside [`SMALLEST_STEP`] to its inverse, for lattices, whose bound is 0 and not half a step, and where the
+    /// processor does not multiply and add in one instruction.
     #[must_use]
     pub fn new(quantizer: &Quantizer) -> Option<Self> {
         let step = quantizer.step();
         let has_path = (SMALLEST_STEP..1.0 / SMALLEST_STEP).contains(&step) && step == 2.0 * quantizer.bound();
-        (has_path && is_open(Path::FastF32)).then(|| Self::with_inverse_step(quantizer.inverse_step() as f32, Worth::STEP))
+        (has_path && has_fused_multiply_add() && is_open(Path::FastF32)).then(|| {
+            let inverse_step = quantizer.inverse_step() as f32;
+            let inverse_rest = (quantizer.inverse_step() - f64::from(inverse_step)) as f32;
+            let of_steps =
+                Self { inverse_step, inverse_rest, worth: 0, per_step: 0.0, tie_margin_per_step: 0.0, half_less_margin: 0.0 };
+            of_steps.with_worth(Worth::STEP)
+        })
     }
 
     /// This grid, where a residual of 1 is worth as many positions.
     #[inline(always)]
     pub(crate) fn with_worth(self, worth: Worth) -> Self {
-        Self::with_inverse_step(self.inverse_step, worth)
-    }
-
-    #[inline(always)]
-    fn with_inverse_step(inverse_step: f32, worth: Worth) -> Self {
         let (worth, per_step) = worth.parts();
         let per_step = per_step as f32;
         Self {
-            inverse_step,
             worth,
             per_step,
             tie_margin_per_step: TIE_MARGIN_PER_STEP * per_step,
             half_less_margin: 0.5 - TIE_MARGIN * per_step,
+            ..self
         }
     }
 
@@ -127,34 +134,18 @@ impl FastF32 {
     /// [`FastF32::codes`] for values of type `f32`. No code above 2^21 is certain: [`MAX_RELATIVE_ERROR`] times the code is more than half a step then.
     #[inline(always)]
     fn codes_of_f32(self, values: &[f32], codes: &mut [i32]) -> FastResult {
-        let (mut uncertain, mut between, mut far) = (0u32, 0u32, 0u32);
+        let (mut uncertain, mut between) = (0u32, 0u32);
         for (value, code) in values.iter().zip(codes) {
             let scaled = value * self.inverse_step;
             let sum = scaled + ROUNDING_F32;
             let miss = scaled - (sum - ROUNDING_F32);
             *code = code_of(sum);
             uncertain |= above(miss.abs() + scaled.abs() * MAX_RELATIVE_ERROR, 0.5);
-            between |= may_be_between_steps(scaled, miss, 1.0);
-            far |= above(scaled.abs(), MIN_STEPS_OF_HALF_POSITIONS);
+            // What the product lost by rounding.
+            let lost = value.mul_add(self.inverse_rest, value.mul_add(self.inverse_step, -scaled));
+            between |= may_be_between_steps(scaled.abs(), miss + lost);
         }
-        FastResult { codes_are_certain: uncertain >> 31 == 0, may_be_between_steps: (between | far) >> 31 == 1 }
-    }
-
-    /// Whether one of the values may be on a position of the fine grid between two steps: as [`FastResult::may_be_between_steps`], but rarely true by chance where
-    /// values are far from 0, too. Values of other types than `f32` may be.
-    #[inline(always)]
-    pub fn may_be_between_steps<V: Value>(self, values: &[V]) -> bool {
-        let Some(values) = V::as_f32(values) else { return true };
-        let mut between = 0;
-        for value in values {
-            let scaled = value * self.inverse_step;
-            let miss = scaled - (scaled + ROUNDING_F32 - ROUNDING_F32);
-            // Far from 0 positions are farther apart.
-            let share = if scaled.abs() < MIN_STEPS_OF_HALF_POSITIONS { 1.0 } else { 0.5 };
-            let share = if scaled.abs() < 2.0 * MIN_STEPS_OF_HALF_POSITIONS { share } else { 0.25 };
-            between |= may_be_between_steps(scaled, miss, share) & above(MIN_STEPS_OF_WHOLE_STEPS, scaled.abs());
-        }
-        between >> 31 == 1
+        FastResult { codes_are_certain: uncertain >> 31 == 0, may_be_between_steps: between >> 31 == 1 }
     }
 
     /// Writes residuals of values against predictions, and the positions that they lead to. Returns whether all results are certain. A value that may be
@@ -369,14 +360,15 @@ fn above(number: f32, limit: f32) -> u32 {
     limit.to_bits().wrapping_sub(number.to_bits())
 }
 
-/// Bit 31 is 1 where a value of `scaled` steps may be on a position of the fine grid between two steps. `miss` is its distance from the nearest whole number of
-/// steps, `share` one over the distance of the grid's positions there.
+/// Bit 31 is 1 where a value may be on a position of the fine grid between two steps. `magnitude` is its own, in steps, and `miss` its distance from the nearest
+/// whole number of steps.
 #[inline(always)]
-fn may_be_between_steps(scaled: f32, miss: f32, share: f32) -> u32 {
-    let rest = miss * (SPACINGS_PER_STEP as f32 * share);
+fn may_be_between_steps(magnitude: f32, miss: f32) -> u32 {
+    let rest = miss * SPACINGS_PER_STEP as f32;
     let off = (rest - (rest + ROUNDING_F32 - ROUNDING_F32)).abs();
-    above((scaled.abs() * POSITION_TOLERANCE_PER_STEP + POSITION_TOLERANCE) * share, off)
-        & above(miss.abs() * SPACINGS_PER_STEP as f32, 0.5)
+    above(magnitude * EXACT_POSITION_TOLERANCE_PER_STEP + POSITION_TOLERANCE, off)
+        & above(rest.abs(), 0.5)
+        & above(MIN_STEPS_OF_WHOLE_STEPS, magnitude)
 }
 
 #[cfg(test)]

@@ -239,13 +239,16 @@ impl<V: Value> FineGrid<V> {
         (steps.abs() < V::STEPS_LIMIT).then_some((position, is_on_it))
     }
 
-    /// Position `8 s + r` of `value` (FORMAT.md §5.2), whether `s` is below [`Value::STEPS_LIMIT`] in magnitude, and whether `value` is on the position.
-    /// Where `s` is not below the limit, the position means nothing.
+    /// Position `8 s + r` of `value` (FORMAT.md §5.2), and two marks: bit 63 is 1 if `s` is below [`Value::STEPS_LIMIT`] in magnitude, and if `value` is on the
+    /// position. Where `s` is not below the limit, the others mean nothing. Marks are made as in [`fast_f32`](crate::quantize::fast_f32), for vector code.
     #[inline(always)]
-    pub(crate) fn nearest_position(&self, value: V) -> (i32, bool, bool) {
-        let (steps, rest, restored) = self.nearest(value.to_f64());
+    pub(crate) fn nearest_position(&self, value: V) -> (i32, u64, u64) {
+        let x = value.to_f64();
+        let (steps, rest, restored) = self.nearest(x);
         let position = position_at(steps, rest);
-        (position, steps.abs() < V::STEPS_LIMIT, (restored == value.to_f64()) & (off_grid::<V>(position) == 0))
+        let is_near = steps.abs().to_bits().wrapping_sub(V::STEPS_LIMIT.to_bits());
+        let is_on_it = (restored - x).abs().to_bits().wrapping_sub(1) & !sign_unless_zero(off_grid::<V>(position));
+        (position, is_near, is_on_it)
     }
 
     /// Whether a value is on a position between two whole numbers of steps. [`FineGrid::position`] decides whether it is on a

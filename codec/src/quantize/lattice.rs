@@ -97,10 +97,17 @@ fn search<V: Value>(
 /// The greatest magnitude of a group's finite values and of the groups before.
 #[inline(always)]
 fn greatest_with<V: Value>(values: &[V; VALUES_PER_GROUP], before: f64) -> f64 {
-    values
-        .iter()
-        .map(|value| value.to_f64().abs())
-        .fold(before, |greatest, value| if value.is_finite() { greatest.max(value) } else { greatest })
+    // Lanes, so that no value waits for the one before it.
+    const LANES: usize = 8;
+    let mut greatest = [before; LANES];
+    for values in values.as_chunks::<LANES>().0 {
+        for (greatest, value) in greatest.iter_mut().zip(values) {
+            let value = value.to_f64().abs();
+            let value = if value.is_finite() { value } else { 0.0 };
+            *greatest = if value > *greatest { value } else { *greatest };
+        }
+    }
+    greatest.into_iter().fold(before, f64::max)
 }
 
 /// Whether all values of a group are multiples of a spacing, infinite or NaN. May be false for multiples whose quotient overflows.

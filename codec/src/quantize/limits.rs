@@ -35,10 +35,9 @@ impl Limits {
         self == Self::NONE
     }
 
-    /// The limits that the stream of a chunk has on this grid.
-    pub(crate) fn of<V: Value>(chunk: &[u8], order: ByteOrder, quantizer: &Quantizer, is_interpolated: bool) -> Self {
-        let Some(fine) = quantizer.fine::<V>() else { return Self::NONE };
-        let Some(ends) = ends_of::<V>(chunk, order, quantizer) else { return Self::NONE };
+    /// The limits that the stream of a chunk with these ends has on this grid.
+    pub(crate) fn of<V: Value>(ends: &Ends<V>, quantizer: &Quantizer, is_interpolated: bool) -> Self {
+        let (Some(fine), Some(ends)) = (ends.fine, ends.range()) else { return Self::NONE };
         let [lower, upper] = [(ends.0, 1), (ends.1, -1)].map(|(end, inward)| limit(end, inward, &fine));
         // Codes leave the range if that of an end does.
         let of_code = |end: V| f64::from(POSITIONS_PER_STEP) * (end.to_f64() * quantizer.inverse_step()).round_ties_even();
@@ -62,7 +61,7 @@ impl Limits {
 /// -1 for the upper one. `None` if values between the end and the position could be farther from it than the bound.
 fn limit<V: Value>(end: V, inward: i32, fine: &FineGrid<V>) -> Option<i32> {
     let (nearest, is_near, _) = fine.nearest_position(end);
-    if !is_near {
+    if is_near >> 63 == 0 {
         return None;
     }
     let mut positions = (-POSITIONS_PER_STEP..=POSITIONS_PER_STEP).map(|distance| on_grid_of::<V>(nearest + inward * distance));
@@ -70,43 +69,65 @@ fn limit<V: Value>(end: V, inward: i32, fine: &FineGrid<V>) -> Option<i32> {
     positions.find(|&position| !is_outward(fine.restore(position))).filter(|&position| fine.holds(end, position))
 }
 
-/// The least and the greatest of a chunk's values that may have codes: those that are not masked and have few enough steps.
-fn ends_of<V: Value>(chunk: &[u8], order: ByteOrder, quantizer: &Quantizer) -> Option<(V, V)> {
-    let (fills, beyond) = (*quantizer.fills(), quantizer.first_beyond_codes::<V>());
-    let (least, greatest) = widely_vectorized(
-        #[inline(always)]
-        || match (order, fills.is_none()) {
-            (ByteOrder::Little, true) => ends_of_lanes::<V, false>(chunk, ByteOrder::Little, fills, beyond),
-            (order, true) => ends_of_lanes::<V, false>(chunk, order, fills, beyond),
-            (order, false) => ends_of_lanes::<V, true>(chunk, order, fills, beyond),
-        },
-    );
-    let least = least.into_iter().reduce(|one, other| if other.is_less(one) { other } else { one })?;
-    let greatest = greatest.into_iter().reduce(|one, other| if one.is_less(other) { other } else { one })?;
-    least.is_below(V::round_from(f64::INFINITY)).then_some((least, greatest))
+/// The least and the greatest of a chunk's values that may have codes: those that are not masked and have few enough steps. Each lane has those of every
+/// [`LANES`]-th value, so that no value waits for the one before it.
+pub(crate) struct Ends<V> {
+    /// Where there is none, no value is looked at.
+    fine: Option<FineGrid<V>>,
+    least: [V; LANES],
+    greatest: [V; LANES],
+    fills: Fills,
+    /// The magnitude from which on values do not count.
+    beyond: V,
 }
 
-/// [`ends_of`], for every [`LANES`]-th value: no value waits for the one before it. `FILLS` is whether some values do not count because they are fills, `beyond`
-/// the magnitude from which on values do not count.
-#[inline(always)]
-fn ends_of_lanes<V: Value, const FILLS: bool>(
-    chunk: &[u8],
-    order: ByteOrder,
-    fills: Fills,
-    beyond: V,
-) -> ([V; LANES], [V; LANES]) {
-    let [infinity, negative, nan] = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN].map(V::round_from);
-    let (mut least, mut greatest) = ([infinity; LANES], [negative; LANES]);
-    let groups = chunk.chunks_exact(LANES * V::SIZE);
-    let mut rest = [nan; LANES];
-    V::read_all(groups.remainder(), order, &mut rest);
-    for bytes in groups {
-        let mut values = [V::default(); LANES];
-        V::read_all(bytes, order, &mut values);
-        widen::<V, FILLS>(&mut least, &mut greatest, values, fills, [beyond, nan]);
+impl<V: Value> Ends<V> {
+    /// On this grid, of no value yet.
+    pub(crate) fn new(quantizer: &Quantizer) -> Self {
+        let [infinity, negative] = [f64::INFINITY, f64::NEG_INFINITY].map(V::round_from);
+        let (fills, beyond) = (*quantizer.fills(), quantizer.first_beyond_codes::<V>());
+        Self { fine: quantizer.fine(), least: [infinity; LANES], greatest: [negative; LANES], fills, beyond }
     }
-    widen::<V, FILLS>(&mut least, &mut greatest, rest, fills, [beyond, nan]);
-    (least, greatest)
+
+    /// Adds values.
+    pub(crate) fn add(&mut self, values: &[u8], order: ByteOrder) {
+        if self.fine.is_none() {
+            return;
+        }
+        widely_vectorized(
+            #[inline(always)]
+            || match (order, self.fills.is_none()) {
+                (ByteOrder::Little, true) => self.add_lanes::<false>(values, ByteOrder::Little),
+                (order, true) => self.add_lanes::<false>(values, order),
+                (order, false) => self.add_lanes::<true>(values, order),
+            },
+        );
+    }
+
+    /// [`Ends::add`]. `FILLS` is whether some values do not count because they are fills.
+    #[inline(always)]
+    fn add_lanes<const FILLS: bool>(&mut self, values: &[u8], order: ByteOrder) {
+        let Self { fills, beyond, .. } = *self;
+        let (mut least, mut greatest) = (self.least, self.greatest);
+        let nan = V::round_from(f64::NAN);
+        let groups = values.chunks_exact(LANES * V::SIZE);
+        let mut rest = [nan; LANES];
+        V::read_all(groups.remainder(), order, &mut rest);
+        for bytes in groups {
+            let mut values = [V::default(); LANES];
+            V::read_all(bytes, order, &mut values);
+            widen::<V, FILLS>(&mut least, &mut greatest, values, fills, beyond);
+        }
+        widen::<V, FILLS>(&mut least, &mut greatest, rest, fills, beyond);
+        (self.least, self.greatest) = (least, greatest);
+    }
+
+    /// The least and the greatest value; `None` if none counts.
+    fn range(&self) -> Option<(V, V)> {
+        let least = self.least.into_iter().reduce(|one, other| if other.is_less(one) { other } else { one })?;
+        let greatest = self.greatest.into_iter().reduce(|one, other| if one.is_less(other) { other } else { one })?;
+        least.is_below(V::round_from(f64::INFINITY)).then_some((least, greatest))
+    }
 }
 
 /// Adds a value to the ends of each lane.
@@ -116,19 +137,21 @@ fn widen<V: Value, const FILLS: bool>(
     greatest: &mut [V; LANES],
     mut values: [V; LANES],
     fills: Fills,
-    [beyond, nan]: [V; 2],
+    beyond: V,
 ) {
+    let [infinity, negative, nan] = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN].map(V::round_from);
     if FILLS && fills.has_any(&values) {
         values = values.map(
             #[inline(always)]
             |value| if fills.has(value) { nan } else { value },
         );
     }
-    // With indices in place of iterators, the compiler scatters the ends to memory: three times the time.
+    // Values that do not count are infinities: where NaN stands for both, or with indices in place of iterators, the compiler writes the ends to memory each time.
     for ((value, least), greatest) in values.iter().zip(least).zip(greatest) {
-        let value = if value.is_below(beyond) { *value } else { nan };
-        *least = if value.is_less(*least) { value } else { *least };
-        *greatest = if greatest.is_less(value) { value } else { *greatest };
+        let counts = value.is_below(beyond);
+        let (low, high) = if counts { (*value, *value) } else { (infinity, negative) };
+        *least = if low.is_less(*least) { low } else { *least };
+        *greatest = if greatest.is_less(high) { high } else { *greatest };
     }
 }
 
@@ -138,6 +161,15 @@ mod tests {
     use crate::quantize::fills::Span;
     use crate::quantize::fine_grid::plain::{Plain, on_grid};
     use crate::random::Random;
+
+    /// The limits of a chunk, whose values are looked at in two parts.
+    fn limits_of<V: Value>(chunk: &[u8], order: ByteOrder, quantizer: &Quantizer, is_interpolated: bool) -> Limits {
+        let mut ends = Ends::<V>::new(quantizer);
+        let (front, back) = chunk.split_at(chunk.len() / V::SIZE / 3 * V::SIZE);
+        ends.add(front, order);
+        ends.add(back, order);
+        Limits::of(&ends, quantizer, is_interpolated)
+    }
 
     /// FORMAT.md §11.3 word for word, for one end of the values.
     fn plain_limit<V: Value>(plain: Plain, end: V, inward: i32) -> Option<i32> {
@@ -190,9 +222,9 @@ mod tests {
             };
             let is_written =
                 limits[0].is_some_and(|lower| code(1) < lower.into()) || limits[1].is_some_and(|upper| code(-1) > upper.into());
-            let interpolated = Limits::of::<V>(&chunk, order, &quantizer, true);
+            let interpolated = limits_of::<V>(&chunk, order, &quantizer, true);
             assert_eq!(interpolated, Limits { lower, upper }, "bound {bound}, {counted:?}");
-            let of_differences = Limits::of::<V>(&chunk, order, &quantizer, false);
+            let of_differences = limits_of::<V>(&chunk, order, &quantizer, false);
             assert_eq!(of_differences, if is_written { interpolated } else { Limits::NONE }, "bound {bound}");
             found[usize::from(interpolated.is_none())] += 1;
             written[usize::from(of_differences.is_none())] += 1;
@@ -217,9 +249,12 @@ mod tests {
     fn lattices_and_types_of_16_bits_have_none() {
         use crate::number::small_float::Binary16;
         let chunk: Vec<u8> = [0.3f32, 0.7].iter().flat_map(|value| value.to_le_bytes()).collect();
-        assert!(!Limits::of::<f32>(&chunk, ByteOrder::Little, &Quantizer::new(0.1), true).is_none());
-        assert!(Limits::of::<f32>(&chunk, ByteOrder::Little, &Quantizer::exact(0.1), true).is_none());
-        assert!(Limits::of::<Binary16>(&chunk, ByteOrder::Little, &Quantizer::new(0.1), true).is_none());
-        assert!(Limits::of::<f32>(&[], ByteOrder::Little, &Quantizer::new(0.1), true).is_none());
+        fn has_limits<V: Value>(chunk: &[u8], quantizer: Quantizer) -> bool {
+            !limits_of::<V>(chunk, ByteOrder::Little, &quantizer, true).is_none()
+        }
+        assert!(has_limits::<f32>(&chunk, Quantizer::new(0.1)));
+        assert!(!has_limits::<f32>(&chunk, Quantizer::exact(0.1)));
+        assert!(!has_limits::<Binary16>(&chunk, Quantizer::new(0.1)));
+        assert!(!has_limits::<f32>(&[], Quantizer::new(0.1)));
     }
 }

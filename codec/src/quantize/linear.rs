@@ -205,8 +205,7 @@ impl<'a, V: Value> Groups<'a, V> {
                 mark |= mark_of_value;
             }
         }
-        let may_be_between_steps = result.may_be_between_steps && self.fine.is_enabled();
-        if may_be_between_steps && self.fast.is_none_or(|fast| fast.may_be_between_steps(values)) {
+        if result.may_be_between_steps && self.fine.is_enabled() {
             for &value in values {
                 mark |= self.between_steps(value);
             }

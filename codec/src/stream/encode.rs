@@ -12,7 +12,7 @@ use crate::predict::predictor::Predictor;
 use crate::quantize::exceptions::{index_len, most_listed, predict_mask, write_list};
 use crate::quantize::grid::Grid;
 use crate::quantize::integer_steps::{self, IntegerElement};
-use crate::quantize::limits::Limits;
+use crate::quantize::limits::{Ends, Limits};
 use crate::quantize::{decimal, logarithm};
 use crate::simd::vectorized;
 use crate::stream::buffers::{Buffers, Shared};
@@ -39,22 +39,24 @@ impl<V: Value> Encoder<'_, V> {
         let slabs = Slabs::new(&layout.shape).filter(|_| config.coding != CodingPolicy::Bitshuffle);
         let (chooser, mut quantized) = self.shared.split(&mut self.buffers.codes);
         let (grid, predictor) = for_floats::<V>(chunk, layout, config, chooser, &mut quantized)?;
-        // Limits are for the stream alone: no code and no residual depends on them.
-        let grid = match grid {
-            Grid::Linear(quantizer) => {
-                let limits = Limits::of::<V>(chunk, layout.byte_order, &quantizer, predictor.is_interpolation());
-                Grid::Linear(quantizer.with_limits(limits))
-            }
-            other => other,
-        };
         match &grid {
             Grid::Linear(quantizer) => {
-                if let (Predictor::Differences(axes), false, Some(slabs)) = (predictor, quantized.has_codes, slabs) {
-                    slabs.tokenize::<V>(chunk, layout, quantizer, axes, self.buffers, self.shared)?;
-                    self.begin(&grid)?;
-                    return self.planes(predictor, true);
-                }
-                quantized.apply::<V>(predictor, chunk, layout, quantizer)?;
+                let mut ends = Ends::<V>::new(quantizer);
+                let is_tokenized = match (predictor, quantized.has_codes, slabs) {
+                    (Predictor::Differences(axes), false, Some(slabs)) => {
+                        slabs.tokenize::<V>(chunk, layout, (quantizer, axes), self.buffers, self.shared, &mut ends)?;
+                        true
+                    }
+                    _ => {
+                        quantized.apply::<V>(predictor, chunk, layout, quantizer)?;
+                        ends.add(chunk, layout.byte_order);
+                        false
+                    }
+                };
+                // Limits are for the stream alone: no code and no residual depends on them.
+                let limits = Limits::of(&ends, quantizer, predictor.is_interpolation());
+                self.begin(&Grid::Linear(quantizer.with_limits(limits)))?;
+                return self.planes(predictor, is_tokenized);
             }
             Grid::Logarithmic(logarithm) => {
                 quantized.clear(layout)?;

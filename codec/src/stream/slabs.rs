@@ -11,6 +11,7 @@ use crate::number::value::Value;
 use crate::predict::lorenzo;
 use crate::quantize::bitmap::WORD;
 use crate::quantize::gaps::fill_gaps_of_words;
+use crate::quantize::limits::Ends;
 use crate::quantize::linear::Groups;
 use crate::quantize::quantizer::Quantizer;
 use crate::stream::buffers::{Buffers, Shared};
@@ -40,7 +41,7 @@ impl Slabs {
     }
 
     /// Makes the tokens of a chunk's differences along a set of axes, for [`PlaneWorkspace::encode_tokens`](crate::stream::plane::PlaneWorkspace), and marks the
-    /// exceptions of the codes.
+    /// exceptions of the codes. Adds the values to `ends`.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -48,10 +49,10 @@ impl Slabs {
         self,
         chunk: &[u8],
         layout: &Layout,
-        quantizer: &Quantizer,
-        axes: Axes,
+        (quantizer, axes): (&Quantizer, Axes),
         buffers: &mut Buffers<V::Code>,
         shared: &mut Shared,
+        ends: &mut Ends<V>,
     ) -> Result<()> {
         let Shared { exceptions, plane, .. } = shared;
         let tokens = plane.tokens_mut();
@@ -73,7 +74,9 @@ impl Slabs {
                 known = reach;
             }
             let of_slab = &mut codes[known..known + len];
-            groups.quantize(&chunk[first * V::SIZE..end * V::SIZE], layout.byte_order, first / WORD, of_slab, exceptions);
+            let values = &chunk[first * V::SIZE..end * V::SIZE];
+            groups.quantize(values, layout.byte_order, first / WORD, of_slab, exceptions);
+            ends.add(values, layout.byte_order);
             fill_gaps_of_words(of_slab, &exceptions.words()[first / WORD..end.div_ceil(WORD)], row);
             let (codes, rows) = (&codes[..known + len], first / row..end / row);
             lorenzo::predict_rows(codes, known, &layout.shape, axes, rows, &mut differences[left..left + len]);
@@ -128,7 +131,8 @@ mod tests {
         for axes in (0..=Axes::all(&shape).to_byte()).filter_map(|byte| Axes::from_byte(byte, &shape)) {
             lorenzo::predict(&codes, &shape, axes, &mut differences);
             tokenize(&differences, &mut expected).unwrap();
-            slabs.tokenize::<V>(&chunk, &layout, &quantizer, axes, buffers, shared).unwrap();
+            let mut ends = Ends::<V>::new(&quantizer);
+            slabs.tokenize::<V>(&chunk, &layout, (&quantizer, axes), buffers, shared, &mut ends).unwrap();
             assert!(contents(shared.plane.tokens_mut()) == contents(&expected), "{scalar:?} {dims:?} along {:b}", axes.to_byte());
             assert_eq!(shared.exceptions.words(), marked.words(), "{scalar:?} {dims:?}");
         }

@@ -4,6 +4,7 @@ use super::sets_of;
 use super::tile::COLUMNS;
 use crate::layout::{MAX_RANK, Shape};
 use crate::number::fixed_log2::{LOG_FRACTION, log2_fixed_of_all};
+use crate::number::integer::Integer;
 use crate::quantize::fine_grid::is_escape;
 use crate::simd::widely_vectorized;
 
@@ -160,19 +161,42 @@ impl ResidualStats {
         self.magnitude_bits += sum(&columns.exponents) - EXPONENT_MINUS_BITS * (values as u64 - zeros);
     }
 
-    /// Adds one difference, which has been wrapped to the width of its code and is not limited to [`MAX_COUNTED_MAGNITUDE`].
+    /// Adds the differences of a tile's 64-bit codes that count, by [`ResidualStats::add_one`]. They wrap to the width of the type's codes. Before the first
+    /// difference there is an arbitrary number, with a mask.
     #[inline(always)]
-    pub(super) fn add_one(&mut self, difference: i64, is_behind_zero: bool) {
+    pub(super) fn add_wide<C: Integer>(&mut self, differences: &[i64], counted: &[i32]) {
+        let wrapped = |difference| C::from_i64(difference).to_i64();
+        let pairs = differences[1..].iter().zip(differences);
+        // A sum of its own stays in registers.
+        let mut sum = Self::default();
+        for ((&here, &before), (&counts, &counts_before)) in pairs.zip(counted[1..].iter().zip(counted)) {
+            sum.add_one(wrapped(here), counts_before != 0 && wrapped(before) == 0, counts != 0);
+        }
+        self.values += sum.values;
+        self.zeros += sum.zeros;
+        self.rises += sum.rises;
+        self.ones += sum.ones;
+        self.two_bits += sum.two_bits;
+        self.three_bits += sum.three_bits;
+        self.large += sum.large;
+        self.negative += sum.negative;
+        self.magnitude_bits += sum.magnitude_bits;
+    }
+
+    /// Adds one difference if it counts. It has been wrapped to the width of its code and is not limited to [`MAX_COUNTED_MAGNITUDE`].
+    #[inline(always)]
+    pub(super) fn add_one(&mut self, difference: i64, is_behind_zero: bool, counts: bool) {
         let magnitude = difference.unsigned_abs();
-        self.values += 1;
-        self.zeros += u64::from(magnitude == 0);
-        self.rises += u64::from(magnitude != 0 && is_behind_zero);
-        self.ones += u64::from(magnitude == 1);
-        self.two_bits += u64::from(magnitude >> 1 == 1);
-        self.three_bits += u64::from(magnitude >> 2 == 1);
-        self.large += u64::from(magnitude >= LARGE_MAGNITUDE.into());
-        self.negative += u64::from(difference < 0 && magnitude < LARGE_MAGNITUDE.into());
-        self.magnitude_bits += u64::from(u64::BITS - magnitude.leading_zeros());
+        self.values += u64::from(counts);
+        self.zeros += u64::from(counts & (magnitude == 0));
+        self.rises += u64::from(counts & (magnitude != 0) & is_behind_zero);
+        self.ones += u64::from(counts & (magnitude == 1));
+        self.two_bits += u64::from(counts & (magnitude >> 1 == 1));
+        self.three_bits += u64::from(counts & (magnitude >> 2 == 1));
+        self.large += u64::from(counts & (magnitude >= LARGE_MAGNITUDE.into()));
+        self.negative += u64::from(counts & (difference < 0) & (magnitude < LARGE_MAGNITUDE.into()));
+        let bits = u64::from(u64::BITS - magnitude.leading_zeros());
+        self.magnitude_bits += if counts { bits } else { 0 };
     }
 
     /// Whether zeros take fewer bits as exceptions than as escapes.
@@ -320,7 +344,7 @@ mod tests {
     fn one_by_one(values: &[i32]) -> ResidualStats {
         let mut stats = ResidualStats::default();
         for (i, &value) in values.iter().enumerate() {
-            stats.add_one(value.into(), i > 0 && values[i - 1] == 0);
+            stats.add_one(value.into(), i > 0 && values[i - 1] == 0, true);
         }
         stats
     }
@@ -352,7 +376,7 @@ mod tests {
             assert_eq!(ResidualStats::of_differences(&[value]).magnitude_bits, bits, "{value}");
         }
         let mut wide = ResidualStats::default();
-        wide.add_one(i64::MIN, true);
+        wide.add_one(i64::MIN, true, true);
         assert_eq!((wide.magnitude_bits, wide.rises, wide.large, wide.negative), (64, 1, 1, 0));
     }
 

@@ -116,10 +116,12 @@ impl TileLanes {
                     let (mut all, mut known) = ([V::default(); WORD], [0; WORD]);
                     V::read_all(values, order, &mut all);
                     for (value, known) in all.iter().zip(&mut known) {
-                        let (position, has_position, is_on_it) = fine.nearest_position(*value);
-                        let near = position << POSITION_SHIFT | if is_on_it { ON_POSITION } else { 0 };
-                        *known = if has_position { near } else { NO_POSITION | OUT_OF_REACH };
-                        magnitudes |= if has_position { position.unsigned_abs() } else { 0 };
+                        let (position, is_near, is_on_it) = fine.nearest_position(*value);
+                        let near = (position << POSITION_SHIFT) | (is_on_it >> 63) as i32;
+                        // All ones or all zeros, as branches would keep the loop from being vectorized.
+                        let mask = -((is_near >> 63) as i32);
+                        *known = near & mask | (NO_POSITION | OUT_OF_REACH) & !mask;
+                        magnitudes |= position.unsigned_abs() & mask.cast_unsigned();
                     }
                     let without = without_code.words()[index];
                     for i in ones(without) {
@@ -147,10 +149,15 @@ impl TileLanes {
             || {
                 let mut edges = [0u32; COLUMNS];
                 for row in values.chunks_exact(row) {
-                    for (before, here) in row.iter().zip(&row[1..]) {
-                        for (edges, (before, here)) in edges.iter_mut().zip(before.iter().zip(here)) {
-                            *edges += u32::from((*before == ZERO) != (*here == ZERO));
+                    // A row begins with no edge.
+                    let (mut was_zero, mut counts) = ([0; COLUMNS], 0);
+                    for values in row {
+                        for lane in 0..COLUMNS {
+                            let is_zero = u32::from(values[lane] == ZERO);
+                            edges[lane] += (is_zero ^ was_zero[lane]) & counts;
+                            was_zero[lane] = is_zero;
                         }
+                        counts = 1;
                     }
                 }
                 edges.iter().map(|&edges| u64::from(edges)).sum()

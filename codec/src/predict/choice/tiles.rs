@@ -282,14 +282,17 @@ impl Chooser {
             for (index, slot) in tiles.codes(&mut self.differences_64).iter_mut().enumerate() {
                 *slot = code(V::read(&self.tile, index, layout.byte_order));
             }
-            tiles.for_each_set(&mut self.differences_64, |set, differences| {
-                // Differences wrap to the width of the type's codes.
-                let wrapped = |difference| V::Code::from_i64(difference).to_i64();
-                for (pair, counted) in differences.windows(2).zip(self.counted.windows(2)).filter(|(_, counted)| counted[1] != 0)
-                {
-                    stats[set].add_one(wrapped(pair[1]), counted[0] != 0 && wrapped(pair[0]) == 0);
-                }
-            });
+            let counted = &self.counted;
+            widely_vectorized(
+                #[inline(always)]
+                || {
+                    tiles.for_each_set(
+                        &mut self.differences_64,
+                        #[inline(always)]
+                        |set, differences| stats[set].add_wide::<V::Code>(differences, counted),
+                    );
+                },
+            );
         }
         Ok(stats)
     }
@@ -418,8 +421,7 @@ pub(super) fn quantize_tile<V: Value>(
                 }
                 codes.copy_from_slice(&low_codes[..codes.len()]);
                 uncertain |= i64::from(beyond_steps).cast_unsigned();
-                let may_be_between_steps = fine.is_enabled() && fast.may_be_between_steps;
-                if may_be_between_steps && fast_f32.is_none_or(|fast_f32| fast_f32.may_be_between_steps(&part)) {
+                if fast.may_be_between_steps && fine.is_enabled() {
                     for &value in &part {
                         let steps = value.to_f64() * quantizer.inverse_step() + ROUNDING - ROUNDING;
                         outliers.between_steps += fine.between_steps_sign(value, steps) >> 63;

@@ -122,7 +122,7 @@ impl Chooser {
             let mut is_behind_zero = false;
             for &difference in differences {
                 let wrapped = V::Code::from_i64(difference).to_i64();
-                stats[set].add_one(wrapped, is_behind_zero);
+                stats[set].add_one(wrapped, is_behind_zero, true);
                 is_behind_zero = wrapped == 0;
             }
         });

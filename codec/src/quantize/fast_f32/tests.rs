@@ -59,14 +59,23 @@ fn edge_values_are_never_certain_by_mistake() {
 #[test]
 fn values_between_steps_are_never_missed() {
     for bound in [1e-3, 0.5, 0.1, 123.456, 7e-28, 4e27, 0.043_21] {
-        let quantizer = Quantizer::new(bound);
-        let (fine, fast) = (FineGrid::<f32>::new(&quantizer), FastF32::new(&quantizer).unwrap());
-        for position in (-4092..4092).filter(|position| position % POSITIONS_PER_STEP != 0) {
-            let value = fine.restore(position);
-            assert!(fast.codes(&[value], &mut [0]).may_be_between_steps, "{position} at {bound}");
-            // A value may be on a position: then no residual is certain.
-            assert!(!fast.residuals(&[value], &[position], &mut [0], &mut [0]), "{position} at {bound}");
+        let mut random = Random(1);
+        for bound in (0..20).map(|_| bound * (0.9 + 0.3 * random.unit())).chain([bound]) {
+            let quantizer = Quantizer::new(bound);
+            let (fine, fast) = (FineGrid::<f32>::new(&quantizer), FastF32::new(&quantizer).unwrap());
+            let mut found = 0;
+            for position in -33_000..33_000 {
+                let value = fine.restore(position);
+                if fine.is_between_steps(value) {
+                    assert!(fast.codes(&[value], &mut [0]).may_be_between_steps, "{position} at {bound}");
+                    // A value may be on a position: then no residual is certain.
+                    assert!(!fast.residuals(&[value], &[position], &mut [0], &mut [0]), "{position} at {bound}");
+                    found += 1;
+                }
+            }
+            assert!(found > 2 * 7 * 1024 + 2 * 3 * 1024 + 2 * 2048 - 100, "{found} positions between steps");
         }
+        let fast = FastF32::new(&Quantizer::new(bound)).unwrap();
         let step = 2.0 * bound;
         let off_grid: Vec<f32> = (-500..500).map(|steps| ((f64::from(steps) + 0.4 * SPACING) * step) as f32).collect();
         assert!(!fast.codes(&off_grid, &mut vec![0; off_grid.len()]).may_be_between_steps, "halfway between two positions");
