@@ -36,11 +36,10 @@ import numpy as np
 
 from arrays import CHUNK_EXTENTS, CHUNKS, at_most_four_axes, cut, load_arrays
 from demo import RELATIVE_BOUNDS, Field, machine, progress, step
-from filter_call import PLUGIN_FILE, REVERSE, Plugin, with_layout
+from filter_call import PLUGIN_FILE, Plugin
 from formula_fields import formula_fields
 from measured import measured
 from peer_calls import LIBRARIES, Library, described, psnr_of_bound, through_hdf5, versions, without_gaps
-from quire_options import cd_values
 
 BOUNDS = (*RELATIVE_BOUNDS, 1e-5, 1e-6)
 PROCESSES = 2
@@ -73,11 +72,8 @@ def quire_psnr(chunk: Field, bound: float) -> tuple[int, np.ndarray]:
 
 
 def by_filter(chunk: Field, options: str) -> tuple[int, np.ndarray]:
-    values = chunk.values
-    words = with_layout(cd_values(options), values.shape, values.dtype, chunk.fill)
-    _, stream = plugin().run(0, words, values)
-    _, decoded = plugin().run(REVERSE, words, stream)
-    return stream.nbytes, decoded.view(values.dtype).reshape(values.shape)
+    back = plugin().round_trip(options, chunk.values, chunk.fill)
+    return back.stream.nbytes, back.decoded
 
 
 def of_library(library: Library, gaps_apart: bool = False) -> Codec:

@@ -23,9 +23,8 @@ import numpy as np
 
 from arrays import cut, load_arrays
 from demo import Field, machine
-from filter_call import REVERSE, Plugin, with_layout
+from filter_call import Plugin
 from measured import measured
-from quire_options import cd_values
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "plugin-tests" / "py"))
 import mode_rules as rules  # noqa: E402
@@ -38,9 +37,8 @@ SHARES = (0.01, 0.1, 0.6)
 
 def coded(plugin: Plugin, chunk: Field, options: str) -> tuple[bytes, np.ndarray]:
     """A chunk's stream and what comes back of it."""
-    words = with_layout(cd_values(options), chunk.values.shape, chunk.values.dtype, chunk.fill)
-    stream = plugin.run(0, words, chunk.values)[1]
-    return stream.tobytes(), plugin.run(REVERSE, words, stream)[1].view(chunk.values.dtype).reshape(chunk.values.shape)
+    back = plugin.round_trip(options, chunk.values, chunk.fill)
+    return back.stream.tobytes(), back.decoded
 
 
 def grid_of(stream: bytes) -> tuple[int, float]:

@@ -6,8 +6,11 @@ import ctypes
 import struct
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+
+from quire_options import cd_values
 
 REVERSE = 0x0100  # H5Z_FLAG_REVERSE: decompress
 PLUGIN_FILE = "libh5zquire.so"
@@ -41,6 +44,15 @@ def with_layout(words: tuple[int, ...], shape: tuple[int, ...], dtype: np.dtype 
     dtype = np.dtype(dtype).newbyteorder("<")
     fill_words = () if fill is None else np.array([fill], dtype).view("<u4").tolist()
     return (*words, 0x51 << 24 | 1 << 16 | (dtype.itemsize == 8) << 8 | len(shape), *shape, *fill_words)
+
+
+class RoundTrip(NamedTuple):
+    """A chunk's stream, what comes back of it, and the seconds in filter()."""
+
+    stream: np.ndarray
+    decoded: np.ndarray
+    seconds_in: float
+    seconds_out: float
 
 
 class Plugin:
@@ -78,6 +90,13 @@ class Plugin:
     def bytes(self, length: int) -> np.ndarray:
         """The buffer's first bytes; they change with the next call."""
         return np.ctypeslib.as_array(ctypes.cast(self.buffer, ctypes.POINTER(ctypes.c_ubyte)), (length,))
+
+    def round_trip(self, options: str, values: np.ndarray, fill: float | None = None) -> RoundTrip:
+        """Compresses a chunk and decompresses its stream."""
+        words = with_layout(cd_values(options), values.shape, values.dtype, fill)
+        seconds_in, stream = self.run(0, words, values)
+        seconds_out, decoded = self.run(REVERSE, words, stream)
+        return RoundTrip(stream, decoded.view(values.dtype).reshape(values.shape), seconds_in, seconds_out)
 
     def run(self, flags: int, words: tuple[int, ...], data: np.ndarray) -> tuple[float, np.ndarray]:
         """Seconds in filter(), and a copy of the bytes it gives."""

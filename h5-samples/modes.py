@@ -15,22 +15,17 @@ import numpy as np
 
 from arrays import cut, load_arrays
 from demo import Field, machine, progress
-from filter_call import PLUGIN_FILE, REVERSE, Plugin, with_layout
+from filter_call import PLUGIN_FILE, Plugin
 from measured import measured
 from peer_calls import LIBRARIES, Library, described, through_hdf5
-from quire_options import cd_values
 
 REPEATS = 5
 Coded = tuple[int, np.ndarray, float, float]  # bytes, decoded values, seconds in and out
 
 
 def quire(plugin: Plugin, chunk: Field, options: str) -> Coded:
-    words = with_layout(cd_values(options), chunk.values.shape, chunk.values.dtype, chunk.fill)
-    runs = [plugin.run(0, words, chunk.values) for _ in range(REPEATS)]
-    stream = runs[0][1]
-    back = [plugin.run(REVERSE, words, stream) for _ in range(REPEATS)]
-    decoded = back[0][1].view(chunk.values.dtype).reshape(chunk.values.shape)
-    return stream.nbytes, decoded, min(run[0] for run in runs), min(run[0] for run in back)
+    runs = [plugin.round_trip(options, chunk.values, chunk.fill) for _ in range(REPEATS)]
+    return runs[0].stream.nbytes, runs[0].decoded, min(run.seconds_in for run in runs), min(run.seconds_out for run in runs)
 
 
 def of_library(library: Library) -> Callable[[Field], Coded]:

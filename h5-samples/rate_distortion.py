@@ -71,7 +71,7 @@ def band_table(results: Results, groups: dict[str, list[str]]) -> str:
     others = [codec for codec in COLORS if codec != OURS]
     columns = [(codec, band) for codec in others for band in BANDS]
     of_column = {column: quotients(results, names, *column) for column in columns}
-    title = f"{'':26}" + "".join(f"{f'{codec}, {low} to {high} dB':>24}" for codec, (low, high) in columns)
+    title = f"{'':26}" + "".join(f"{f'{codec}, {low} to {high} dB':>26}" for codec, (low, high) in columns)
     lines = [
         measured(),
         "command: h5-samples/compare.sh",
@@ -84,10 +84,10 @@ def band_table(results: Results, groups: dict[str, list[str]]) -> str:
     for group, members in groups.items():
         in_group = ([value for name, value in found.items() if name in members] for found in of_column.values())
         means = (f"{geometric_mean(found):.3f} of {len(found)}" if found else "-" for found in in_group)
-        lines.append(f"{f'mean, {group}':26}" + "".join(f"{mean:>24}" for mean in means))
+        lines.append(f"{f'mean, {group}':26}" + "".join(f"{mean:>26}" for mean in means))
     for name in names:
         row = [of_column[column].get(name) for column in columns]
-        lines.append(f"{name:26}" + "".join(f"{'-' if value is None else format(value, '.3f'):>24}" for value in row))
+        lines.append(f"{name:26}" + "".join(f"{'-' if value is None else format(value, '.3f'):>26}" for value in row))
     return "\n".join([*lines, ""])
 
 
