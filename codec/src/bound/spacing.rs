@@ -8,7 +8,7 @@ use crate::number::integer::Integer as _;
 use crate::number::small_float::{BFloat16, Binary16};
 
 /// The distance of neighbouring numbers at the larger values of a chunk, a power of two. If the step is no multiple of it, values are rounded once more when
-/// they are restored, and many miss the bound. docs/design-notes.md has figures: "Steps of 16-bit types".
+/// they are restored, and many miss the bound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Spacing(pub(super) f64);
 

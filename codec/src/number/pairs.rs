@@ -5,7 +5,7 @@
 //! ```
 //!
 //! So all stages see an array of plain numbers, with the second parts behind the first ones along the slowest axis. Byte orders stay as they are. With an axis
-//! of extent 2 more, half of a line's second parts would be interpolated from first parts: docs/design-notes.md has figures, "Pairs".
+//! of extent 2 more, half of a line's second parts would be interpolated from first parts.
 
 use crate::layout::Scalar;
 use crate::simd::vectorized;

@@ -13,7 +13,7 @@ use crate::stream::verified::Verified;
 impl AdaptiveDictionary {
     /// Learns from a stream that the encoder has just made: a custom book of its first plane moves to the front of the history.
     ///
-    /// The book does not get codes for symbols that its chunk lacks: see "Codes for symbols that a chunk lacks" in docs/design-notes.md.
+    /// The book does not get codes for symbols that its chunk lacks, as streams would be longer.
     pub fn learn(&mut self, stream: &[u8]) {
         if let Some(book) = custom_book(stream) {
             self.learn_book(&book);

@@ -50,7 +50,7 @@ enum Places {
 /// By turns, a card does some 2500 chunks a second, however long they are. A process alone that does nothing else has more of 64^3 f32, 6000 a second. One that
 /// writes them through HDF5 has fewer, 1800. With chunks of 128^3 (8 MiB) 2500 a second are 20 GB/s, twice what 16 cores compress. It takes 12 processes to
 /// ask for that number, as each has 4 ms of its own work with a chunk. With MPS 16 processes compress 17 GB/s with 64^3 and 38 with 128^3, which is more than
-/// their cores do. But their cores decompress short chunks faster than that. docs/design-notes.md has the figures ("Processes that share a GPU").
+/// their cores do. But their cores decompress short chunks faster than that.
 fn places(contexts: Contexts, direction: Direction, chunk_bytes: usize) -> Places {
     const MIB: usize = 1 << 20;
     match (contexts, direction) {

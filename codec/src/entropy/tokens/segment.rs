@@ -185,8 +185,7 @@ struct SegmentSets {
 
 /// A segment has runs if its stretches of adjacent zeros have 1.5 zeros or more on average. The constant is twice that number. A
 /// single zero is a stretch too. The average is 1.5 where each value is zero with a probability of 1/3, independently of the others.
-/// Where it is less, runs save next to nothing, and cost time when they are written and when they are read. docs/design-notes.md, "When zeros become runs",
-/// has measurements for larger constants.
+/// Where it is less, runs save next to nothing, and cost time when they are written and when they are read.
 pub const TWICE_MIN_ZEROS_PER_STRETCH: u32 = 3;
 
 impl SegmentSets {

@@ -81,7 +81,7 @@ impl Tiles {
         }
     }
 
-    /// Whether the chunk has fewer values than these tiles together: then all its values are measured (docs/design-notes.md, "Choice of the predictor").
+    /// Whether the chunk has fewer values than these tiles together: then all its values are measured.
     pub(super) fn is_chunk_small(&self) -> bool {
         self.chunk_extents.iter().product::<usize>() / self.count < self.len
     }

@@ -1,6 +1,5 @@
 //! The choice of the predictor for small chunks, of which all values are measured. The residuals of the first values along an axis are a large part of
-//! such a chunk, but tiles leave them out (docs/design-notes.md, "Choice of the predictor"). Codes and residuals that are made on the way stay in
-//! [`Quantized`].
+//! such a chunk, but tiles leave them out. Codes and residuals that are made on the way stay in [`Quantized`].
 
 use super::kinds::best_kind;
 use super::residual_stats::{ColumnSums, EDGES_OF_PLANES, Estimate, ResidualStats, StatsOfSets, best_set};
@@ -25,8 +24,7 @@ use crate::quantize::grid::Grid;
 use crate::quantize::quantizer::Quantizer;
 use crate::simd::widely_vectorized;
 
-/// Interpolation is tried if the estimate for [`cubic`] is below the estimate for differences times this / 16 (docs/design-notes.md, "Choice of the
-/// predictor").
+/// Interpolation is tried if the estimate for [`cubic`] is below the estimate for differences times this / 16. A lower limit saves time and makes streams longer.
 const MAX_CUBIC_SIXTEENTHS: u128 = 24;
 /// Distance of the farthest neighbour of a value that cubic interpolation at the finest level reads.
 const CUBIC_REACH: usize = 3;

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Where slices are small, or all of them fit the cache, the level is a single slice along an axis of extent 1: a call for each row and class
-//! would take longer than the memory accesses (docs/design-notes.md, "Single slices").
+//! would take longer than the memory accesses.
 //!
 //! Each slice has a margin of one value at both ends of each axis along which the level has more than one value. The margin continues the known
 //! values by a parabola, or by a line where there are two. Cubic interpolation from a margin equals the quadratic interpolation that FORMAT.md
