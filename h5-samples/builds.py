@@ -30,16 +30,15 @@ def quotients(plugins: list[Plugin], chunks: list[Field], bound: float, rounds: 
     size = np.zeros(len(plugins))
     for chunk in chunks:
         words = chunk_words(bound * chunk.range, chunk.values.shape, chunk.values.dtype, chunk.fill)
-        streams = [plugin.run(0, words, chunk.values)[1] for plugin in plugins]
-        for number, (plugin, stream) in enumerate(zip(plugins, streams)):
-            decoded = plugin.run(REVERSE, words, stream)[1].view(chunk.values.dtype).reshape(chunk.values.shape)
-            if not worst_error(chunk, decoded) <= bound * chunk.range:
+        backs = [plugin.round_trip(f"abs={bound * chunk.range!r}", chunk.values, chunk.fill) for plugin in plugins]
+        for number, back in enumerate(backs):
+            if not worst_error(chunk, back.decoded) <= bound * chunk.range:
                 raise SystemExit(f"error: build {number} breaks the bound {bound:g} of {chunk.name}")
-            size[number] += stream.nbytes
+            size[number] += back.stream.nbytes
         for turn in range(rounds):
             for number in np.roll(np.arange(len(plugins)), turn):
                 seconds[0, turn, number] += plugins[number].call(0, words, chunk.values)[0]
-                seconds[1, turn, number] += plugins[number].call(REVERSE, words, streams[number])[0]
+                seconds[1, turn, number] += plugins[number].call(REVERSE, words, backs[number].stream)[0]
     return np.concatenate([np.median(seconds / seconds[:, :, :1], axis=1), [size / size[0]]])
 
 

@@ -34,7 +34,7 @@ pub const MIN_STEPS_OF_WHOLE_STEPS: f32 = 4097.0;
 /// Magnitude, in steps, from which on a value is certain to be on no position but each second one; from twice this on, on no position but each fourth one.
 /// Kernels alone look at such values more closely.
 pub const MIN_STEPS_OF_HALF_POSITIONS: f32 = 1025.0;
-/// As [`POSITION_TOLERANCE_PER_STEP`], where the product has all of its digits: what remains is the rounding of the restored value.
+/// [`POSITION_TOLERANCE_PER_STEP`] for a product that has all of its digits. The restored value is rounded to binary32, by up to `4.8e-7 x` spacings.
 const EXACT_POSITION_TOLERANCE_PER_STEP: f32 = 5e-7;
 /// A value of `x` steps, `d` steps from its prediction, has a certain residual on the near path only if `x + d` is at most this: then both, and every position
 /// within a step of either, are where all positions are on the fine grid.
@@ -101,24 +101,27 @@ impl FastF32 {
         let has_path = (SMALLEST_STEP..1.0 / SMALLEST_STEP).contains(&step) && step == 2.0 * quantizer.bound();
         (has_path && has_fused_multiply_add() && is_open(Path::FastF32)).then(|| {
             let inverse_step = quantizer.inverse_step() as f32;
-            let inverse_rest = (quantizer.inverse_step() - f64::from(inverse_step)) as f32;
-            let of_steps =
-                Self { inverse_step, inverse_rest, worth: 0, per_step: 0.0, tie_margin_per_step: 0.0, half_less_margin: 0.0 };
-            of_steps.with_worth(Worth::STEP)
+            Self::with(inverse_step, (quantizer.inverse_step() - f64::from(inverse_step)) as f32, Worth::STEP)
         })
     }
 
     /// This grid, where a residual of 1 is worth as many positions.
     #[inline(always)]
     pub(crate) fn with_worth(self, worth: Worth) -> Self {
+        Self::with(self.inverse_step, self.inverse_rest, worth)
+    }
+
+    #[inline(always)]
+    fn with(inverse_step: f32, inverse_rest: f32, worth: Worth) -> Self {
         let (worth, per_step) = worth.parts();
         let per_step = per_step as f32;
         Self {
+            inverse_step,
+            inverse_rest,
             worth,
             per_step,
             tie_margin_per_step: TIE_MARGIN_PER_STEP * per_step,
             half_less_margin: 0.5 - TIE_MARGIN * per_step,
-            ..self
         }
     }
 

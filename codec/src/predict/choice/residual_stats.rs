@@ -167,20 +167,12 @@ impl ResidualStats {
     pub(super) fn add_wide<C: Integer>(&mut self, differences: &[i64], counted: &[i32]) {
         let wrapped = |difference| C::from_i64(difference).to_i64();
         let pairs = differences[1..].iter().zip(differences);
-        // A sum of its own stays in registers.
-        let mut sum = Self::default();
+        // Counts in a variable stay in registers.
+        let mut stats = *self;
         for ((&here, &before), (&counts, &counts_before)) in pairs.zip(counted[1..].iter().zip(counted)) {
-            sum.add_one(wrapped(here), counts_before != 0 && wrapped(before) == 0, counts != 0);
+            stats.add_one(wrapped(here), counts_before != 0 && wrapped(before) == 0, counts != 0);
         }
-        self.values += sum.values;
-        self.zeros += sum.zeros;
-        self.rises += sum.rises;
-        self.ones += sum.ones;
-        self.two_bits += sum.two_bits;
-        self.three_bits += sum.three_bits;
-        self.large += sum.large;
-        self.negative += sum.negative;
-        self.magnitude_bits += sum.magnitude_bits;
+        *self = stats;
     }
 
     /// Adds one difference if it counts. It has been wrapped to the width of its code and is not limited to [`MAX_COUNTED_MAGNITUDE`].
