@@ -10,6 +10,8 @@
 //!
 //! # Stages
 //!
+//! Each stage's folder has a `plain.rs`: its definition as FORMAT.md states it, against which tests compare the fast code. Read it first.
+//!
 //! The table lists the files of `codec/src` and of `gpu/kernels` by stage. Files in a folder belong to the row of the file with the folder's name.
 //! `codec/tests/stages.rs` compares the table with both folders.
 //!

@@ -21,7 +21,7 @@ FAULTS = (
     ("docs/guide.md", "\n[a](nothing.md)\n", "the link nothing.md leads to no file"),
     ("docs/guide.md", "\n[a](../FORMAT.md#no-such-heading)\n", "FORMAT.md has no heading #no-such-heading"),
     ("docs/guide.md", "\n[a](#no-such-heading)\n", "docs/guide.md has no heading #no-such-heading"),
-    ("docs/design-notes.md", "\n| `codec/src/nothing.rs` |\n", "there is no codec/src/nothing.rs"),
+    ("docs/contributing.md", "\n| `codec/src/nothing.rs` |\n", "there is no codec/src/nothing.rs"),
     ("docs/guide.md", "\n`h5-samples/nothing.sh --all`\n", "there is no h5-samples/nothing.sh"),
     ("docs/guide.md", "\n```\ncode\n```\n", "a fence of language ''"),
     ("docs/guide.md", "\n```sh norun\ncode\n```\n", "a fence marked 'norun'"),
