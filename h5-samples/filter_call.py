@@ -29,6 +29,15 @@ class FilterClass(ctypes.Structure):
     ]  # fmt: skip
 
 
+class Bytes(ctypes.Structure):
+    """quire_bytes"""
+
+    _fields_ = [("address", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+
+    def content(self) -> bytes:
+        return ctypes.string_at(self.address, self.length)
+
+
 def bound_words(bound: float) -> tuple[int, int, int]:
     """The user's part of the filter's parameters: an absolute bound."""
     return (1, *struct.unpack("<II", struct.pack("<d", bound)))

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from harness import cubes
+
 EDGE = 64
 PIECE = 4 * EDGE**3  # bytes, 1 MiB
 RELATIVE = (1e-3, 1e-5)
@@ -126,11 +128,8 @@ class Rank:
         os.environ.update(QUIRE_BACKEND="auto" if self.backend == DEVICE else self.backend, QUIRE_CODEBOOK=self.books)
         self.memory = DeviceMemory() if self.backend == DEVICE else HostMemory()
         self.world, self.group, self.turns, self.number = world, world.Split(number), len(kinds), number
-        folder = Path(settings["folder"])
-        field = np.load(folder / "field.npy", mmap_mode="r")
-        parts = field.shape[0] // EDGE
-        self.pieces = field.reshape(parts, EDGE, parts, EDGE, parts, EDGE).transpose(0, 2, 4, 1, 3, 5).reshape(-1, EDGE, EDGE, EDGE)
-        self.span, self.file, self.settings = float(np.load(folder / "span.npy")), settings["file"], settings
+        self.pieces = cubes(np.load(Path(settings["folder"]) / "field.npy"), EDGE)
+        self.span, self.file, self.settings = float(np.ptp(self.pieces)), settings["file"], settings
         self.options = ""
         self.spent = {"compress": 0.0, "decompress": 0.0, "bytes": 0.0}
 

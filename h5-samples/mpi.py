@@ -1,11 +1,9 @@
 """Parallel HDF5: ranks of an MPI job write one dataset together and read it back, with no filter, ours, gzip, SZ3 and ZFP.
 
-    h5-samples/mpi.sh [OPTION...]
-    h5-samples/mpi.py --plugin FOLDER --clock FILE [--peers FOLDER] [--results FILE] [--ranks 1,2,4] [--backends cpu] [--edges 64,32,16,8]
-    h5-samples/mpi.py plot FILE.csv FILE.png
+    h5-samples/measure mpi [--ranks 1,2,4] [--backends cpu,cuda,auto] [--edges 64,32,16,8] [--results FOLDER]     mpi.txt and mpi.csv go to FOLDER
 
 The data are blocks of a turbulence field, in /dev/shm. Every dataset is first written by one process without MPI, and every job must reach the SHA-256 of
-its chunks. In the first round every rank compares every value that it reads with the bound, in f64. The filters take turns.
+its chunks. In the first round every rank compares every value that it reads with the bound, in f64. The filters take turns. It needs 2 GB in /dev/shm.
 
 A rank's share is whole chunks of its own ("own"), or some rows of every chunk ("shared"), so that HDF5 sends them to the rank that compresses the chunk.
 A write is timed from its barrier until the file is closed on all ranks. Its time is split by a clock around filter() in each rank (filter_clock.c): "filter"
@@ -15,25 +13,23 @@ is the time of the rank that was longest in it, "HDF5" is the rest, its transfer
 from __future__ import annotations
 
 import argparse
-import csv
 import ctypes
 import hashlib
 import json
 import os
-import shlex
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from filter_call import PLUGIN_FILE, FilterClass, bound_words
-from measured import measured, write_results
+from filter_call import FilterClass, bound_words
+from harness import FILTER_ID, Report, backends, check_slabs, cubes, isolated, parser, plugin_file, step, velocity, write_csv
 
 RELATIVE = 1e-3
 # Extent of a chunk along its three axes, and how many of them.
@@ -45,7 +41,6 @@ NONE, OURS, GZIP, SZ3, ZFP = "no filter", "ours", "gzip 1", "SZ3", "ZFP"
 LOSSLESS = (NONE, GZIP)
 # These take too long to be measured on so many chunks as this.
 SLOW, MANY = (GZIP, SZ3), 100_000
-OURS_ID = 33791
 # A number for tests: HDF5 lets nobody replace its own deflate, so that it is registered a second time.
 GZIP_ID = 256
 # Chunks that all ranks together write by one call of HDF5; for the next ones, the dataset grows. Parallel HDF5 1.10.8 fails where a filtered dataset of
@@ -65,26 +60,26 @@ COLUMNS = (
 class Filters:
     """HDF5's filters, each behind the clock."""
 
-    def __init__(self, plugin: Path, clock: Path, peers: Path | None) -> None:
+    def __init__(self) -> None:
         import h5py
 
-        self.clock = ctypes.CDLL(str(clock))
+        self.clock = ctypes.CDLL(str(plugin_file().with_name("filter_clock.so")))
         self.hdf5 = ctypes.CDLL(h5py.h5z.__file__)
         self.inner: dict[str, Any] = {NONE: None}
         self.clocked: dict[str, FilterClass] = {}
         # Number and cd_values of a filter for a bound.
         self.parameters: dict[str, Callable[[float], tuple[int | None, tuple[int, ...]]]] = {
             NONE: lambda _: (None, ()),
-            OURS: lambda bound: (OURS_ID, bound_words(bound)),
+            OURS: lambda bound: (FILTER_ID, bound_words(bound)),
             GZIP: lambda _: (GZIP_ID, (1,)),
         }
         deflate = FilterClass.from_buffer_copy(FilterClass.in_dll(self.hdf5, "H5Z_DEFLATE"))
         deflate.id = GZIP_ID
         self.put_behind_the_clock(GZIP, deflate)
-        self.library = self.load(OURS, plugin / PLUGIN_FILE)
-        if peers:
+        self.library = self.load(OURS, plugin_file())
+        if peers := os.environ.get("QUIRE_PEERS"):
             # Behind all others: the folder may hold another numpy and h5py.
-            sys.path.append(str(peers))
+            sys.path.append(peers)
             import hdf5plugin
 
             from peer_calls import FILTERS
@@ -124,8 +119,7 @@ class Share:
     """A rank's part of a dataset of `count` chunks along its first axis, each a block of the field, which is written and read by one call or several."""
 
     def __init__(self, field: np.ndarray, edge: int, count: int, sharing: str, rank: int, ranks: int) -> None:
-        parts = field.shape[0] // edge
-        blocks = field.reshape(parts, edge, parts, edge, parts, edge).transpose(0, 2, 4, 1, 3, 5).reshape(-1, edge, edge, edge)
+        blocks = cubes(field, edge)
         self.edge, self.step = edge, min(count, CHUNKS_A_CALL)
         self.calls = count // self.step
         first, last = (rank * self.step // ranks, (rank + 1) * self.step // ranks) if sharing == "own" else (0, self.step)
@@ -184,13 +178,6 @@ def digest(path: Path) -> tuple[str, float]:
         return total.hexdigest(), data.size * data.dtype.itemsize / data.id.get_storage_size()
 
 
-def check(share: Share, name: str, bound: float) -> None:
-    errors = np.abs(share.read.astype(np.float64) - share.values)
-    # Not `errors > bound`: a NaN in place of a number must count as a miss.
-    if not np.all(errors <= (0 if name in LOSSLESS else bound)):
-        raise RuntimeError(f"{name} breaks the bound {bound:g}: {errors.max():g}")
-
-
 class Job:
     """What all ranks of a job do together."""
 
@@ -199,11 +186,10 @@ class Job:
 
         self.world = MPI.COMM_WORLD
         self.folder = Path(settings["folder"])
-        self.filters = Filters(Path(settings["plugin"]), Path(settings["clock"]), settings["peers"] and Path(settings["peers"]))
-        self.field = np.load(self.folder / "field.npy", mmap_mode="r")
-        self.bound = RELATIVE * float(np.load(self.folder / "span.npy"))
+        self.filters = Filters()
+        self.field, self.bound = field_and_bound(self.folder)
         self.settings = settings
-        if settings["backend"] != "cpu":
+        if os.environ["QUIRE_BACKEND"] != "cpu":
             # Opens the GPU now.
             reason = (ctypes.c_size_t * 2)()
             self.filters.library.quire_info(reason)
@@ -252,7 +238,7 @@ class Job:
                 rounds[name].append(self.once(share, name))
                 taken[name] += sum(max(rounds[name][-1][way])[0] for way in ("write", "read"))
                 if number == 0:
-                    check(share, name, self.bound)
+                    check_slabs(share.values, share.read, 0 if name in LOSSLESS else self.bound, name)
                     if world.rank == 0:
                         found, ratios[name] = digest(self.path)
                         if found != self.settings["digests"][f"{edge} {name}"]:
@@ -261,7 +247,7 @@ class Job:
         if world.rank == 0:
             with open(self.folder / "figures", "a") as figures:
                 for name in names:
-                    line = [world.size, sharing, edge, count, name, self.settings["backend"] if name == OURS else "", ratios[name]]
+                    line = [world.size, sharing, edge, count, name, os.environ["QUIRE_BACKEND"] if name == OURS else "", ratios[name]]
                     json.dump([*line, *figures_of(rounds[name], 4 * edge**3 * count)], figures)
                     figures.write("\n")
 
@@ -296,78 +282,89 @@ def rank(settings: dict[str, Any]) -> None:
         from peer_calls import described_filters
 
         versions = f"h5py {h5py.__version__}, parallel HDF5 {h5py.version.hdf5_version}, {MPI.Get_library_version().split(',')[0]}, numpy {np.__version__}"
-        calls = described_filters((SZ3, ZFP)) if settings["peers"] else []
+        calls = described_filters((SZ3, ZFP)) if SZ3 in settings["filters"] else []
         (job.folder / "versions").write_text("\n".join([versions, *calls]))
 
 
-def serial(settings: dict[str, Any]) -> None:
-    """Writes one dataset by this process alone, without MPI, and prints its digest."""
+def field_and_bound(folder: Path) -> tuple[np.ndarray, float]:
+    field = np.load(folder / "field.npy", mmap_mode="r")
+    return field, RELATIVE * float(np.ptp(field))
+
+
+def serial(folder: Path, edge: int, count: int, name: str) -> str:
+    """The digest of a dataset that this process writes alone, without MPI."""
     import h5py
 
-    folder, (edge, count), name = Path(settings["folder"]), settings["case"], settings["filter"]
-    filters = Filters(Path(settings["plugin"]), Path(settings["clock"]), settings["peers"] and Path(settings["peers"]))
-    share = Share(np.load(folder / "field.npy", mmap_mode="r"), edge, count, "own", 0, 1)
+    field, bound = field_and_bound(folder)
+    filters, share, path = Filters(), Share(field, edge, count, "own", 0, 1), folder / f"serial{os.getpid()}.h5"
     filters.start(name)
-    path = folder / f"serial{os.getpid()}.h5"
     with h5py.File(path, "w") as file:
-        share.write(create(file, share, filters.parameters[name](RELATIVE * float(np.load(folder / "span.npy")))))
-    print(digest(path)[0])
+        share.write(create(file, share, filters.parameters[name](bound)))
+    found = digest(path)[0]
     path.unlink()
+    return found
 
 
 # 2. The jobs, and the table
 
 
-def run(command: list[str], settings: dict[str, Any]) -> str:
-    """What a command prints, which gets the settings as its last argument."""
-    environment = {**os.environ, "QUIRE_BACKEND": settings["backend"], "HDF5_PLUGIN_PATH": settings["plugin"], "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([*command, json.dumps(settings)], env=environment, stdout=subprocess.PIPE, text=True, timeout=PATIENCE)
+def run_job(ranks: int, backend: str, settings: dict[str, Any]) -> None:
+    # -m mpi4py: an exception in one rank ends all.
+    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", str(ranks)]
+    command += [sys.executable, "-m", "mpi4py", __file__, "rank", json.dumps(settings)]
+    done = subprocess.run(command, env=os.environ | {"QUIRE_BACKEND": backend}, timeout=PATIENCE)
     if done.returncode:
-        raise SystemExit(f"error: {shlex.join(command)} ended with {done.returncode}, see above\n{done.stdout}")
-    return done.stdout
+        raise SystemExit(f"error: {ranks} ranks, {backend}: mpirun ended with {done.returncode}, see above")
 
 
 def measure(arguments: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
-    from gpu import velocity
-    from paper import step
-
     step("field")
-    field = velocity()
-    np.save(folder / "field.npy", field)
-    np.save(folder / "span.npy", float(field.max()) - float(field.min()))
-    peers = [SZ3, ZFP] if arguments.peers else []
-    cases = [(edge, count * arguments.scale) for edge, count in CASES if str(edge) in arguments.edges.split(",")]
-    settings = {
-        "folder": str(folder), "plugin": str(arguments.plugin.resolve()), "clock": str(arguments.clock.resolve()), "backend": "cpu",
-        "peers": arguments.peers and str(arguments.peers.resolve()), "cases": cases, "filters": [NONE, OURS, GZIP, *peers], "rounds": arguments.rounds,
-        "seconds": arguments.seconds,
-    }  # fmt: skip
+    np.save(folder / "field.npy", velocity())
+    names = [NONE, OURS, GZIP, *[SZ3, ZFP] * ("QUIRE_PEERS" in os.environ)]
+    cases = [(edge, count) for edge, count in CASES if str(edge) in arguments.edges.split(",")]
     step("serial runs")
-    work = [(case, name) for case in cases for name in filters_for(case[1], settings["filters"])]
+    work = [(edge, count, name) for edge, count in cases for name in filters_for(count, names)]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        command = [sys.executable, __file__, "serial"]
-        digests = pool.map(lambda item: run(command, {**settings, "case": item[0], "filter": item[1]}).strip(), work)
-        settings["digests"] = {f"{case[0]} {name}": found for (case, name), found in zip(work, digests)}
+        found = pool.map(lambda item: isolated({"QUIRE_BACKEND": "cpu"}, PATIENCE, serial, folder, *item, quiet=False), work)
+        digests = {f"{edge} {name}": own for (edge, _, name), own in zip(work, found)}
     for ranks in map(int, arguments.ranks.split(",")):
         for backend in arguments.backends.split(","):
             step(f"{ranks} ranks, {backend}")
             # The other filters do not depend on the backend; and chunks below 96 KiB stay on the CPU.
-            filters = settings["filters"] if backend == "cpu" else [OURS]
+            filters = names if backend == "cpu" else [OURS]
             own = [case for case in cases if backend == "cpu" or 4 * case[0] ** 3 >= 96 << 10]
-            # -m mpi4py: an exception in one rank ends all.
-            command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", str(ranks)]
-            command += [sys.executable, "-m", "mpi4py", __file__, "rank"]
-            run(command, {**settings, "backend": backend, "filters": filters, "cases": own})
+            settings = {"folder": str(folder), "filters": filters, "cases": own, "digests": digests}
+            run_job(ranks, backend, settings | {"rounds": arguments.rounds, "seconds": arguments.seconds})
     return [dict(zip(COLUMNS, json.loads(line))) for line in (folder / "figures").read_text().splitlines()]
 
 
-def report(rows: list[dict[str, Any]], versions: str) -> str:
-    from paper import machine
+def table(rows: list[dict[str, Any]]) -> Iterator[list[object]]:
+    yield ["ranks", "chunks", "each", "", "filter", "ratio", *(title for way in ("write", "read") for title in (f"{way}, GB/s", "s", "filter", "HDF5")), "chunks a rank"]
+    for row in rows:
+        size = 4 * row["edge"] ** 3
+        each = f"{size >> 10} KiB" if size < 1 << 20 else f"{size >> 20} MiB"
+        cells: list[str] = []
+        for way in ("write", "read"):
+            wall, inside = row[f"{way}_s"], row[f"{way}_filter_s"]
+            cells += [f"{row[f'{way}_gbs']:.2f}", *(f"{seconds:.3f}" for seconds in (wall, inside, wall - inside))]
+        name = f"{row['filter']} {row['backend']}".strip()
+        yield [row["ranks"], row["chunks"], each, row["sharing"], name, f"{row['ratio']:.2f}", *cells, f"{row['fewest_chunks']}-{row['most_chunks']}"]
 
-    lines = [
-        measured(),
-        f"command: {os.environ.get('COMMAND', shlex.join(sys.argv))}",
-        f"machine: {machine()}",
+
+def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("--ranks", default="1,2,4")
+    options.add_argument("--backends", default=",".join([*backends(), *["auto"] * ("cuda" in backends())]), help="of ours: cpu, cuda, auto")
+    options.add_argument("--edges", default=",".join(str(edge) for edge, _ in CASES), help="of chunks")
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--seconds", type=float, default=2.0, help="a filter that has taken so many on a dataset is not measured again")
+    arguments = options.parse_args()
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        rows = measure(arguments, Path(name))
+        versions = (Path(name) / "versions").read_text()
+    report = Report(
+        "mpi",
+        arguments.results,
         f"made by: {versions}",
         f"data:    blocks of a turbulence field of f32; a bound of {RELATIVE:g} of its range for ours, SZ3 and ZFP; files in /dev/shm",
         "own:     a rank writes whole chunks; shared: it writes some rows of every chunk, which HDF5 sends to the rank that compresses the chunk",
@@ -376,82 +373,13 @@ def report(rows: list[dict[str, Any]], versions: str) -> str:
         "chunks a rank: fewest-most that a rank compressed",
         "Every value was compared with its bound in f64, and every file's chunks are by SHA-256 those that one process writes without MPI.",
         "",
-        f"{'':<34}{'':<16}{'':>7} {'write':^33} {'read':^33} chunks a rank",
-        f"{'ranks':>5} {'chunks':>14} {'each':>8} {'':<6}{'filter':<16}{'ratio':>6} " + 2 * f"{'GB/s':>7}{'s':>8}{'filter':>9}{'HDF5':>8} ",
-    ]
-    for row in rows:
-        size = 4 * row["edge"] ** 3
-        each = f"{size >> 10} KiB" if size < 1 << 20 else f"{size >> 20} MiB"
-        name = f"{row['filter']} {row['backend']}".strip()
-        line = f"{row['ranks']:>5} {row['chunks']:>14} {each:>8} {row['sharing']:<7}{name:<14}{row['ratio']:>7.2f} "
-        for way in ("write", "read"):
-            wall, inside = row[f"{way}_s"], row[f"{way}_filter_s"]
-            line += f"{row[f'{way}_gbs']:>7.2f}{wall:>8.3f}{inside:>9.3f}{wall - inside:>8.3f} "
-        lines.append(f"{line} {row['fewest_chunks']}-{row['most_chunks']}")
-    return "\n".join(lines) + "\n"
-
-
-def plot(table: Path, picture: Path) -> None:
-    """Write and read speeds by the number of chunks, a column for each number of ranks; chunks of one rank are drawn solid, shared ones dashed."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    rows = list(csv.DictReader(table.read_text().splitlines()[1:]))
-    ranks = sorted({int(row["ranks"]) for row in rows})
-    names = list(dict.fromkeys(f"{row['filter']} {row['backend']}".strip() for row in rows))
-    figure, axes = plt.subplots(2, len(ranks), figsize=(3 * len(ranks) + 1.5, 6), sharex=True, sharey=True, squeeze=False)
-    for line, way in zip(axes, ("write", "read")):
-        for axis, count in zip(line, ranks):
-            for color, name in enumerate(names):
-                for sharing, dashes in zip(SHARINGS, ("-", "--")):
-                    own = [row for row in rows if int(row["ranks"]) == count and row["sharing"] == sharing]
-                    own = [row for row in own if f"{row['filter']} {row['backend']}".strip() == name]
-                    points = [(int(row["chunks"]), float(row[f"{way}_gbs"])) for row in own]
-                    if points:
-                        axis.plot(*zip(*points), dashes, color=f"C{color}", marker=".", label=name if sharing == "own" else None)
-            axis.set_xscale("log")
-            axis.set_yscale("log")
-            axis.set_title(f"{way}, {count} rank{'s' * (count > 1)}", fontsize=9)
-            axis.grid(alpha=0.3)
-        line[0].set_ylabel("GB/s of values")
-    for axis in axes[1]:
-        axis.set_xlabel("chunks")
-    axes[0][0].legend(fontsize=7)
-    figure.suptitle("One dataset through parallel HDF5: chunks of one rank (solid), chunks shared by all ranks (dashed)", fontsize=10)
-    figure.tight_layout()
-    figure.savefig(picture, dpi=110)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--plugin", type=Path, required=True, help="folder of libh5zquire.so")
-    parser.add_argument("--clock", type=Path, required=True, help="filter_clock.c, compiled")
-    parser.add_argument("--peers", type=Path, help="a folder of Python packages with hdf5plugin; without it there is no SZ3 and no ZFP")
-    parser.add_argument("--results", type=Path, help="the table goes to this file, the figures beside it (.csv)")
-    parser.add_argument("--ranks", default="1,2,4")
-    parser.add_argument("--backends", default="cpu", help="of ours: cpu, cuda, auto")
-    parser.add_argument("--edges", default=",".join(str(edge) for edge, _ in CASES), help="of chunks")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=2.0, help="a filter that has taken so many on a dataset is not measured again")
-    parser.add_argument("--scale", type=int, default=1, help="as many times the chunks")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
-        rows = measure(arguments, Path(name))
-        text = report(rows, (Path(name) / "versions").read_text())
-    print(text, end="")
-    if arguments.results:
-        write_results(arguments.results, text, COLUMNS, rows)
-    return 0
+    )
+    report.table(table(rows), 5)
+    write_csv(arguments.results / "mpi.csv", COLUMNS, rows)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["rank"]:
         rank(json.loads(sys.argv[2]))
-    elif sys.argv[1:2] == ["serial"]:
-        serial(json.loads(sys.argv[2]))
-    elif sys.argv[1:2] == ["plot"]:
-        plot(Path(sys.argv[2]), Path(sys.argv[3]))
     else:
-        sys.exit(main())
+        main()

@@ -1,7 +1,6 @@
 """The experiments of two papers in form: messages of MPI that are compressed on the way, beside plain ones.
 
-    h5-samples/mpi_messages.py --package PACKAGES [--results FILE] [--ranks 16] [--links shared,25,10,1] [--backends cpu,cuda,device]
-    h5-samples/mpi_messages.py plot FILE.png FILE.csv...
+    h5-samples/measure mpi_messages [--ranks 16] [--links shared,25,10,1] [--backends cpu,cuda,device]     mpi_messages.txt and .csv go to --results FOLDER
 
 Shah et al. (ICS'23): point-to-point messages of 1 to 512 MB, and scatter over 16 ranks, 1 to 8 MB each. CEAZ (ICS'22): MPI_Gather and MPI_File_write at 128
 nodes. Here each of them runs with plain values, and with streams of pieces of 64^3 f32 whose codebooks come from the dictionary, or are built for each
@@ -9,10 +8,8 @@ piece (QUIRE_CODEBOOK). One side compresses all of a message on its cores or its
 backend "device", values begin and end in the GPU's memory, in arrays of CuPy: plain ones are copied to pinned memory of the host, sent, and copied back.
 
 The links are shared memory as it is, and pairs of network namespaces with a token bucket (tc tbf) between them, in Gbit/s: rank 0 is in one, all others
-are in the other. That needs root and iproute2. The bandwidth that plain messages reach is printed first. Every value is compared with its bound in f64
-before a time counts. Times are medians, until the last rank has its values.
-
-PACKAGES is a folder with the package: python3 -m pip install --no-deps --target PACKAGES python/. With Debian's mpi4py, run it by Debian's Python.
+are in the other. That needs root and iproute2. Every value is compared with its bound in f64 before a time counts. Times are medians, until the last rank has
+its values.
 
 A job holds a group of ranks for each backend and kind of codebooks, as a process reads these settings once. Groups take turns; those that wait sleep.
 """
@@ -33,9 +30,11 @@ from typing import Any
 
 import numpy as np
 
-from measured import write_results
+from harness import Report, parser, step, velocity, write_csv
 from message_rank import Rank, groups
-from message_table import COLUMNS, PAPERS, plot, report
+
+PAPERS = {"point-to-point": "Shah et al. 1.4-16.2", "scatter": "Shah et al. 2.2-30.5", "gather": "CEAZ, 128 nodes 37.8", "file": "CEAZ, 128 nodes 28.9"}
+COLUMNS = ("link", "experiment", "mib", "relative", "backend", "books", "ratio", "plain_s", "seconds", "factor", "compress_gbs", "decompress_gbs", "link_gbs")
 
 # Pieces of the largest message over a link: at 1 Gbit/s it takes half a second.
 MOST_OVER_A_LINK = 64
@@ -91,17 +90,11 @@ def link(speed: str, folder: Path, near: int, far: int) -> Iterator[list[str]]:
 
 
 def measure(arguments: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
-    from gpu import velocity
-    from paper import step
-
     step("field")
-    field = velocity()
-    np.save(folder / "field.npy", field)
-    np.save(folder / "span.npy", float(field.max()) - float(field.min()))
+    np.save(folder / "field.npy", velocity())
     kinds = groups(arguments.backends.split(","))
     # An Open MPI may have been told by the environment to stay on one machine.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("OMPI_")}
-    environment |= {"PYTHONPATH": str(arguments.package.resolve()), "OMP_NUM_THREADS": "1"}
     for speed in arguments.links.split(","):
         experiments = [name for name in arguments.experiments.split(",") if name != "file" or speed == "shared"]
         settings = {
@@ -122,32 +115,55 @@ def measure(arguments: argparse.Namespace, folder: Path) -> list[dict[str, Any]]
     return sorted(rows, key=lambda row: (list(PAPERS).index(row["experiment"]), order[row["link"]], row["mib"], -row["relative"], row["backend"]))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--package", type=Path, required=True, help="a folder of Python packages with h5z_quire")
-    parser.add_argument("--results", type=Path, help="the table goes to this file, the figures beside it (.csv)")
-    parser.add_argument("--ranks", type=int, default=16, help="of a group")
-    parser.add_argument("--links", default="shared,25,10,1", help="shared: shared memory; a number: a token bucket of so many Gbit/s")
-    parser.add_argument("--experiments", default=",".join(PAPERS))
-    parser.add_argument("--backends", default="cpu", help="cpu, cuda, auto; device: values begin and end in the GPU's memory")
-    parser.add_argument("--most", type=int, default=512, help="MiB of the largest message; less over slow links")
-    parser.add_argument("--file", type=Path, default=Path("/tmp"), help="a folder on the disk to which files are written together")
-    arguments = parser.parse_args()
+def modelled(row: dict[str, Any], ranks: int) -> float:
+    """The factor of ratio, speeds of both sides and the bandwidth that plain values reach. A side compresses or decompresses the messages of all ranks, or its
+    own; files have no other side."""
+    compress, link = row["compress_gbs"], row["link_gbs"]
+    if row["experiment"] == "file":
+        return 1 / (link / compress / ranks + 1 / row["ratio"])
+    copies = 1 if row["experiment"] == "point-to-point" else ranks - 1
+    compresses, decompresses = {"scatter": (ranks, 1), "gather": (1, ranks)}.get(row["experiment"], (1, 1))
+    return copies / link / (compresses / compress + copies / (row["ratio"] * link) + decompresses / row["decompress_gbs"])
+
+
+def table(rows: list[dict[str, Any]], ranks: int) -> Iterator[list[object]]:
+    yield ["experiment", "link", "MiB", "bound", "", "codebooks", "ratio", "plain, s", "with, s", "factor", "model", "plain, Gbit/s", "compress, GB/s", "decompress"]
+    for row in rows:
+        figures = (f"{row['ratio']:.1f}", f"{row['plain_s']:.4f}", f"{row['seconds']:.4f}", f"{row['factor']:.2f}", f"{modelled(row, ranks):.2f}")
+        speeds = (f"{8 * row['link_gbs']:.2f}", f"{row['compress_gbs']:.2f}", f"{row['decompress_gbs']:.2f}")
+        yield [row["experiment"], row["link"], row["mib"], f"{row['relative']:g}", row["backend"], row["books"], *figures, *speeds]
+
+
+def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("--ranks", type=int, default=16, help="of a group")
+    options.add_argument("--links", default="shared,25,10,1", help="shared: shared memory; a number: a token bucket of so many Gbit/s")
+    options.add_argument("--experiments", default=",".join(PAPERS))
+    options.add_argument("--backends", default="cpu", help="cpu, cuda, auto; device: values begin and end in the GPU's memory")
+    options.add_argument("--most", type=int, default=512, help="MiB of the largest message; less over slow links")
+    options.add_argument("--file", type=Path, default=Path("/tmp"), help="a folder on the disk to which files are written together")
+    arguments = options.parse_args()
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         rows = measure(arguments, Path(name))
-        text = report(rows, arguments, (Path(name) / "versions").read_text())
+        versions = (Path(name) / "versions").read_text()
     for number in range(len(groups(arguments.backends.split(",")))):
         (arguments.file / f"quire-messages{number}").unlink(missing_ok=True)
-    print(text, end="")
-    if arguments.results:
-        write_results(arguments.results, text, COLUMNS, rows)
-    return 0
+    report = Report(
+        "mpi_messages",
+        arguments.results,
+        f"made by: {versions}",
+        f"data:    pieces of 64^3 f32 (1 MiB) of a turbulence field; bounds are shares of its range. Groups of {arguments.ranks} ranks",
+        f"file:    written by MPI_File_write_at_all and synced, in {arguments.file}",
+        "factor:  seconds of plain values / seconds with compression. model: of ratio, speeds of both sides and the bandwidth that plain values reach",
+        f"papers:  {'; '.join(f'{experiment}: {factor} times' for experiment, factor in PAPERS.items())}",
+        "",
+    )
+    report.table(table(rows, arguments.ranks), 6)
+    write_csv(arguments.results / "mpi_messages.csv", COLUMNS, rows)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["rank"]:
         Rank(json.loads(sys.argv[2])).run()
-    elif sys.argv[1:2] == ["plot"]:
-        plot(Path(sys.argv[2]), [Path(name) for name in sys.argv[3:]])
     else:
-        sys.exit(main())
+        main()
