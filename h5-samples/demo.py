@@ -19,24 +19,21 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import geometric_mean, median
-from typing import TypeVar
 
 import h5py
 import numpy as np
 
 from arrays import load_fields
+from dataset import Dataset
 from harness import FILTER_ID, RELATIVE_BOUNDS, Field, Violation, aligned, check, machine, progress, psnr, quire, seconds, shape_text, step
 from measured import measured
 from quire_options import cd_values
 
 REPETITIONS = 3
 CHUNK_BYTES = 2**20
-
-Result = TypeVar("Result")
 
 
 @dataclass
@@ -75,29 +72,18 @@ def chunk_shape(values: np.ndarray) -> tuple[int, ...]:
     return tuple(math.ceil(length / math.ceil(length / side)) for length, side in zip(values.shape, sides))
 
 
-def compress(file: Path, field: Field, bound: float) -> None:
-    """Write a file with this field alone."""
-    with h5py.File(file, "w") as target:
-        target.create_dataset(
-            field.name,
-            data=field.values,
-            chunks=chunk_shape(field.values),
-            fillvalue=field.fill,  # HDF5 also pads chunks at the edge with it
-            **quire(f"abs={bound!r}"),
-        )
+def dataset(file: Path, field: Field, bound: float) -> Dataset:
+    """A file with this field alone. HDF5 also pads chunks at the edge with the fill value."""
+    return Dataset(file, chunk_shape(field.values), quire(f"abs={bound!r}"), field.fill)
 
 
-def read(file: Path, name: str) -> np.ndarray:
-    """All values of a data set."""
-    with h5py.File(file) as source:
-        return source[name][...]
-
-
-def timed(work: Callable[[], Result]) -> tuple[float, Result]:
-    """Median time over the repetitions, in seconds, and the last result."""
-    results: list[Result] = []
-    times = [seconds(lambda: results.append(work())) for _ in range(REPETITIONS)]
-    return median(times), results[-1]
+def write_and_read(data: Dataset, field: Field) -> tuple[float, float, np.ndarray]:
+    """MB/s of uncompressed data in and out, medians over the repetitions, and the values that were read."""
+    results: list[np.ndarray] = []
+    write = median(data.write(field.values) for _ in range(REPETITIONS))
+    read = median(seconds(lambda: results.append(data.values())) for _ in range(REPETITIONS))
+    size = field.values.nbytes / 1e6
+    return size / write, size / read, results[-1]
 
 
 def measure(fields: list[Field], file: Path, scratch: Path) -> tuple[list[Row], list[str]]:
@@ -106,26 +92,24 @@ def measure(fields: list[Field], file: Path, scratch: Path) -> tuple[list[Row], 
     work = [(field, relative) for relative in RELATIVE_BOUNDS for field in fields]
     with h5py.File(file, "w") as target:
         for field, relative in progress(work):
+            bound = relative * field.range
+            data = dataset(scratch / "one.h5", field, bound)
+            write_speed, read_speed, decoded = write_and_read(data, field)
             try:
-                rows.append(measure_one(field, relative, scratch / "one.h5"))
+                worst = check(field, decoded, bound)
+                rows.append(Row(field, relative, bound, field.values.nbytes / data.nbytes(), psnr(field, decoded), worst, write_speed, read_speed))
             except Violation as violation:
                 violations.append(str(violation))
-            with h5py.File(scratch / "one.h5") as source:
+            with h5py.File(data.path) as source:
                 # HDF5 copies the compressed chunks as they are.
-                source.copy(field.name, target.require_group(f"{relative:g}"))
+                source.copy("x", target.require_group(f"{relative:g}"), field.name)
     return rows, violations
 
 
-def measure_one(field: Field, relative: float, file: Path) -> Row:
-    """Write, read and check a field at a bound, and time it."""
-    bound = relative * field.range
-    write_time, _ = timed(lambda: compress(file, field, bound))
-    read_time, decoded = timed(lambda: read(file, field.name))
-    worst = check(field, decoded, bound)
+def read(file: Path, name: str) -> np.ndarray:
+    """All values of a data set."""
     with h5py.File(file) as source:
-        stored = source[field.name].id.get_storage_size()
-    size = field.values.nbytes
-    return Row(field, relative, bound, size / stored, psnr(field, decoded), worst, size / write_time / 1e6, size / read_time / 1e6)
+        return source[name][...]
 
 
 # 4. netCDF
@@ -237,33 +221,24 @@ def both_ways(field: Field, scratch: Path) -> list[str]:
 
     # As it is, it has eight chunks: starting threads takes as long as these.
     field = Field(field.name, np.tile(field.values, (2,) * field.values.ndim), field.fill)
-    size = field.values.nbytes / 1e6
-    lines = [
-        f"{field.name}, repeated to {shape_text(field.values.shape)}: MB/s with h5py alone (chunk by chunk, on one thread), and inside",
-        "h5z_quire.parallel() (all cores); the stored chunks are the same, byte for byte",
-        f"{'bound':>6} {'write, h5py':>12} {'parallel':>9} {'read, h5py':>12} {'parallel':>9}",
-    ]
+    rows: list[list[str]] = [["bound", "write, h5py", "parallel", "read, h5py", "parallel"]]
     for relative in RELATIVE_BOUNDS:
         bound, speeds, chunks = relative * field.range, [], []
-        for way, file in ((contextlib.nullcontext, scratch / "alone.h5"), (h5z_quire.parallel, scratch / "parallel.h5")):
+        for way in (contextlib.nullcontext, h5z_quire.parallel):
+            data = dataset(scratch / "way.h5", field, bound)
             with way():
-                write_time, _ = timed(lambda: compress(file, field, bound))
-                read_time, decoded = timed(lambda: read(file, field.name))
+                *own, decoded = write_and_read(data, field)
             check(field, decoded, bound)
-            speeds.append((size / write_time, size / read_time))
-            chunks.append(stored_chunks(file, field.name))
+            speeds.append([f"{speed:.0f}" for speed in own])
+            chunks.append(data.streams())
         if chunks[0] != chunks[1]:
             raise Violation(f"{field.name} at {relative:g}: h5py alone and h5z_quire.parallel() write different chunks")
-        (alone_in, alone_out), (parallel_in, parallel_out) = speeds
-        lines.append(f"{relative:>6g} {alone_in:>12.0f} {parallel_in:>9.0f} {alone_out:>12.0f} {parallel_out:>9.0f}")
-    return lines
-
-
-def stored_chunks(file: Path, name: str) -> list[tuple[int, bytes]]:
-    """Filter mask and stored bytes of each chunk."""
-    with h5py.File(file) as source:
-        dataset = source[name].id
-        return [dataset.read_direct_chunk(dataset.get_chunk_info(number).chunk_offset) for number in range(dataset.get_num_chunks())]
+        rows.append([f"{relative:g}", *(speed for direction in zip(*speeds) for speed in direction)])
+    return [
+        f"{field.name}, repeated to {shape_text(field.values.shape)}: MB/s with h5py alone (chunk by chunk, on one thread), and inside",
+        "h5z_quire.parallel() (all cores); the stored chunks are the same, byte for byte",
+        *aligned(rows, 0),
+    ]
 
 
 # 7. Report
@@ -302,32 +277,12 @@ def table(rows: list[Row]) -> list[str]:
     return list(aligned(cells, 3))
 
 
-# Writes and reads one chunk of the usual size. The plugin's log says which processor did the work.
-PROBE = f"""
-import h5py, numpy, sys
-data = numpy.sin(numpy.arange({CHUNK_BYTES // 4}, dtype="f4"))
-with h5py.File(sys.argv[1], "w") as file:
-    file.create_dataset("x", data=data, chunks=data.shape, compression={FILTER_ID}, compression_opts=(2, 3))
-with h5py.File(sys.argv[1]) as file:
-    file["x"][...]
-"""
-
-
 def backend() -> str:
-    """The processor that handles chunks of this size here, in the words of the plugin's log."""
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [sys.executable, "-c", PROBE, f"{folder}/probe.h5"], env={**os.environ, "QUIRE_LOG": "1"}, capture_output=True, text=True
-        )
-    if done.returncode != 0:
-        raise RuntimeError(f"a chunk could not be written and read: {done.stderr.strip()}")
-    processors = {}
-    for line in done.stderr.splitlines():
-        for direction in ("compress", "decompress"):
-            _, found, processor = line.partition(f"H5Z-Quire: {direction} on ")
-            if found:
-                processors[direction] = processor.replace("the CPU: ", "CPU: ", 1)
-    return "; ".join(dict.fromkeys(processors.values())) if processors else "unknown: the plugin wrote no log"
+    """The processor that the plugin takes here, and why."""
+    import h5z_quire
+
+    info = h5z_quire.info()
+    return f"{info.backend}: {info.why}"
 
 
 def main() -> int:

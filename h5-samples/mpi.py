@@ -6,8 +6,7 @@ The data are blocks of a turbulence field, in /dev/shm. Every dataset is first w
 its chunks. In the first round every rank compares every value that it reads with the bound, in f64. The filters take turns. It needs 2 GB in /dev/shm.
 
 A rank's share is whole chunks of its own ("own"), or some rows of every chunk ("shared"), so that HDF5 sends them to the rank that compresses the chunk.
-A write is timed from its barrier until the file is closed on all ranks. Its time is split by a clock around filter() in each rank (filter_clock.c): "filter"
-is the time of the rank that was longest in it, "HDF5" is the rest, its transfers and waits included.
+A write is timed from its barrier until the file is closed on all ranks, a read until the values are there.
 """
 
 from __future__ import annotations
@@ -21,15 +20,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
 
-from filter_call import FilterClass, bound_words
-from harness import FILTER_ID, Report, backends, check_slabs, cubes, isolated, parser, plugin_file, step, velocity, write_csv
+from filter_call import Bytes, bound_words
+from harness import FILTER_ID, Report, backends, check_slabs, cubes, in_turns, isolated, parser, plugin_file, step, velocity, write_csv
 
 RELATIVE = 1e-3
 # Extent of a chunk along its three axes, and how many of them.
@@ -41,78 +42,29 @@ NONE, OURS, GZIP, SZ3, ZFP = "no filter", "ours", "gzip 1", "SZ3", "ZFP"
 LOSSLESS = (NONE, GZIP)
 # These take too long to be measured on so many chunks as this.
 SLOW, MANY = (GZIP, SZ3), 100_000
-# A number for tests: HDF5 lets nobody replace its own deflate, so that it is registered a second time.
-GZIP_ID = 256
 # Chunks that all ranks together write by one call of HDF5; for the next ones, the dataset grows. Parallel HDF5 1.10.8 fails where a filtered dataset of
 # 32768 chunks is written at once, whatever the filter.
 CHUNKS_A_CALL = 8192
 # Seconds that a job may take.
 PATIENCE = 500
-COLUMNS = (
-    "ranks", "sharing", "edge", "chunks", "filter", "backend", "ratio", "write_s", "write_filter_s", "write_gbs", "read_s", "read_filter_s", "read_gbs",
-    "fewest_chunks", "most_chunks",
-)  # fmt: skip
+COLUMNS = ("ranks", "sharing", "edge", "chunks", "filter", "backend", "ratio", "write_s", "write_gbs", "read_s", "read_gbs")
 
 
 # 1. A rank
 
 
-class Filters:
-    """HDF5's filters, each behind the clock."""
-
-    def __init__(self) -> None:
-        import h5py
-
-        self.clock = ctypes.CDLL(str(plugin_file().with_name("filter_clock.so")))
-        self.hdf5 = ctypes.CDLL(h5py.h5z.__file__)
-        self.inner: dict[str, Any] = {NONE: None}
-        self.clocked: dict[str, FilterClass] = {}
-        # Number and cd_values of a filter for a bound.
-        self.parameters: dict[str, Callable[[float], tuple[int | None, tuple[int, ...]]]] = {
-            NONE: lambda _: (None, ()),
-            OURS: lambda bound: (FILTER_ID, bound_words(bound)),
-            GZIP: lambda _: (GZIP_ID, (1,)),
-        }
-        deflate = FilterClass.from_buffer_copy(FilterClass.in_dll(self.hdf5, "H5Z_DEFLATE"))
-        deflate.id = GZIP_ID
-        self.put_behind_the_clock(GZIP, deflate)
-        self.library = self.load(OURS, plugin_file())
-        if peers := os.environ.get("QUIRE_PEERS"):
-            # Behind all others: the folder may hold another numpy and h5py.
+def filter_of(name: str, bound: float) -> tuple[int | None, tuple[int, ...]]:
+    """Number and cd_values of a filter."""
+    if name in (SZ3, ZFP):
+        # Behind all others: the folder may hold another numpy and h5py.
+        if (peers := os.environ["QUIRE_PEERS"]) not in sys.path:
             sys.path.append(peers)
-            import hdf5plugin
+        from peer_calls import FILTERS
 
-            from peer_calls import FILTERS
-
-            files = hdf5plugin.get_config().registered_filters
-            for name, key in ((SZ3, "sz3"), (ZFP, "zfp")):
-                self.load(name, Path(files[key]))
-                self.parameters[name] = lambda bound, of=FILTERS[name]: ((chosen := of(np.empty(0), bound)).filter_id, chosen.filter_options)
-
-    def load(self, name: str, file: Path) -> ctypes.CDLL:
-        library = ctypes.CDLL(str(file))
-        library.H5PLget_plugin_info.restype = ctypes.POINTER(FilterClass)
-        self.put_behind_the_clock(name, library.H5PLget_plugin_info().contents)
-        return library
-
-    def put_behind_the_clock(self, name: str, found: FilterClass) -> None:
-        """Keeps a filter with the clock's function in place of its own."""
-        self.inner[name] = ctypes.cast(found.filter, ctypes.c_void_p)
-        self.clocked[name] = FilterClass.from_buffer_copy(found)
-        self.clocked[name].filter = ctypes.cast(self.clock.filter_clock_call, FilterClass.Filter)
-
-    def start(self, name: str) -> None:
-        """Sets the clock to 0, for this filter. Registers it again, as SZ3 registers itself when a dataset is created."""
-        self.clock.filter_clock_start(self.inner[name])
-        if name != NONE and self.hdf5.H5Zregister(ctypes.byref(self.clocked[name])) < 0:
-            raise RuntimeError(f"HDF5 does not take the filter {name}")
-
-    def taken(self) -> tuple[float, int]:
-        """Seconds in the filter, and chunks that it has compressed, since `start`."""
-        return (
-            ctypes.c_double.in_dll(self.clock, "filter_clock_seconds").value,
-            ctypes.c_ulong.in_dll(self.clock, "filter_clock_compressed").value,
-        )
+        chosen = FILTERS[name](np.empty(0), bound)
+        return chosen.filter_id, chosen.filter_options
+    # HDF5's deflate is number 1.
+    return {NONE: (None, ()), OURS: (FILTER_ID, bound_words(bound)), GZIP: (1, (1,))}[name]
 
 
 class Share:
@@ -184,87 +136,65 @@ class Job:
     def __init__(self, settings: dict[str, Any]) -> None:
         from mpi4py import MPI  # before h5py, so that Debian's takes the one with MPI
 
-        self.world = MPI.COMM_WORLD
-        self.folder = Path(settings["folder"])
-        self.filters = Filters()
+        self.world, self.settings, self.folder = MPI.COMM_WORLD, settings, Path(settings["folder"])
         self.field, self.bound = field_and_bound(self.folder)
-        self.settings = settings
+        self.path = self.folder / "parallel.h5"
         if os.environ["QUIRE_BACKEND"] != "cpu":
             # Opens the GPU now.
-            reason = (ctypes.c_size_t * 2)()
-            self.filters.library.quire_info(reason)
-            self.filters.library.quire_free(reason)
-        self.path = self.folder / "parallel.h5"
+            library, reason = ctypes.CDLL(str(plugin_file())), Bytes()
+            library.quire_info(ctypes.byref(reason))
+            library.quire_free(ctypes.byref(reason))
 
-    def once(self, share: Share, name: str) -> dict[str, list[Any]]:
-        """Writes and reads a dataset. Seconds of every rank, those in filter() and the chunks that it has compressed."""
+    def once(self, share: Share, name: str) -> tuple[float, float]:
+        """Writes and reads a dataset. Seconds of the slowest rank."""
         import h5py
 
-        found: dict[str, list[Any]] = {}
-        parameters = self.filters.parameters[name](self.bound)
-        # Parallel HDF5 calls the filter when it creates a dataset, too.
-        self.filters.start(name)
         file = h5py.File(self.path, "w", driver="mpio", comm=self.world)
-        data = create(file, share, parameters)
-        self.filters.start(name)
+        data = create(file, share, filter_of(name, self.bound))
         self.world.Barrier()
         start = time.perf_counter()
         with data.collective:
             share.write(data)
         file.close()
-        found["write"] = self.world.allgather((time.perf_counter() - start, *self.filters.taken()))
+        write = max(self.world.allgather(time.perf_counter() - start))
         with h5py.File(self.path, "r", driver="mpio", comm=self.world) as file:
             data = file["x"]
-            self.filters.start(name)
             self.world.Barrier()
             start = time.perf_counter()
             with data.collective:
                 share.read_back(data)
-            found["read"] = self.world.allgather((time.perf_counter() - start, *self.filters.taken()))
-        return found
+            return write, max(self.world.allgather(time.perf_counter() - start))
 
     def case(self, edge: int, count: int, sharing: str) -> None:
-        """Checks and measures all filters on one kind of dataset; rank 0 appends the figures to a file. Filters take turns; one that has had its seconds is
-        not called again."""
-        world = self.world
-        share = Share(self.field, edge, count, sharing, world.rank, world.size)
+        """Checks and measures all filters on one kind of dataset; rank 0 appends the figures to a file."""
+        share = Share(self.field, edge, count, sharing, self.world.rank, self.world.size)
         names = filters_for(count, self.settings["filters"])
-        rounds: dict[str, list[dict[str, list[Any]]]] = {name: [] for name in names}
-        ratios, taken = {}, dict.fromkeys(names, 0.0)
-        for number in range(self.settings["rounds"]):
-            for name in names:
-                if taken[name] > self.settings["seconds"]:
-                    continue
-                rounds[name].append(self.once(share, name))
-                taken[name] += sum(max(rounds[name][-1][way])[0] for way in ("write", "read"))
-                if number == 0:
-                    check_slabs(share.values, share.read, 0 if name in LOSSLESS else self.bound, name)
-                    if world.rank == 0:
-                        found, ratios[name] = digest(self.path)
-                        if found != self.settings["digests"][f"{edge} {name}"]:
-                            raise RuntimeError(f"{name}, {count} chunks of {edge}^3, {sharing}: the chunks are not those of a serial run")
-                world.Barrier()
-        if world.rank == 0:
+        times: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+        ratios: dict[str, float] = {}
+
+        def call(name: str) -> float:
+            times[name].append(self.once(share, name))
+            if len(times[name]) == 1:
+                check_slabs(share.values, share.read, 0 if name in LOSSLESS else self.bound, name)
+                if self.world.rank == 0:
+                    found, ratios[name] = digest(self.path)
+                    if found != self.settings["digests"][f"{edge} {name}"]:
+                        raise RuntimeError(f"{name}, {count} chunks of {edge}^3, {sharing}: the chunks are not those of a serial run")
+            self.world.Barrier()
+            return sum(times[name][-1])
+
+        in_turns({name: partial(call, name) for name in names}, self.settings["rounds"], self.settings["seconds"])
+        if self.world.rank == 0:
             with open(self.folder / "figures", "a") as figures:
                 for name in names:
-                    line = [world.size, sharing, edge, count, name, os.environ["QUIRE_BACKEND"] if name == OURS else "", ratios[name]]
-                    json.dump([*line, *figures_of(rounds[name], 4 * edge**3 * count)], figures)
-                    figures.write("\n")
+                    line = [self.world.size, sharing, edge, count, name, os.environ["QUIRE_BACKEND"] if name == OURS else "", ratios[name]]
+                    for taken in map(median, zip(*times[name])):
+                        line += [taken, 4 * edge**3 * count / taken / 1e9]
+                    figures.write(json.dumps(line) + "\n")
 
 
 def filters_for(count: int, names: list[str]) -> list[str]:
     return [name for name in names if count < MANY or name not in SLOW]
-
-
-def figures_of(rounds: list[dict[str, list[Any]]], nbytes: int) -> list[float]:
-    """Of the rounds with the median times: seconds of the slowest rank, those of the rank that was longest in the filter, GB/s; and chunks a rank."""
-    found: list[float] = []
-    for way in ("write", "read"):
-        walls = sorted((max(taken for taken, _, _ in own[way]), index) for index, own in enumerate(rounds))
-        wall, index = walls[len(walls) // 2]
-        found += [wall, max(inside for _, inside, _ in rounds[index][way]), nbytes / wall / 1e9]
-    calls = [number for _, _, number in rounds[0]["write"]]
-    return [*found, min(calls), max(calls)]
 
 
 def rank(settings: dict[str, Any]) -> None:
@@ -296,10 +226,9 @@ def serial(folder: Path, edge: int, count: int, name: str) -> str:
     import h5py
 
     field, bound = field_and_bound(folder)
-    filters, share, path = Filters(), Share(field, edge, count, "own", 0, 1), folder / f"serial{os.getpid()}.h5"
-    filters.start(name)
+    share, path = Share(field, edge, count, "own", 0, 1), folder / f"serial{os.getpid()}.h5"
     with h5py.File(path, "w") as file:
-        share.write(create(file, share, filters.parameters[name](bound)))
+        share.write(create(file, share, filter_of(name, bound)))
     found = digest(path)[0]
     path.unlink()
     return found
@@ -339,16 +268,12 @@ def measure(arguments: argparse.Namespace, folder: Path) -> list[dict[str, Any]]
 
 
 def table(rows: list[dict[str, Any]]) -> Iterator[list[object]]:
-    yield ["ranks", "chunks", "each", "", "filter", "ratio", *(title for way in ("write", "read") for title in (f"{way}, GB/s", "s", "filter", "HDF5")), "chunks a rank"]
+    yield ["ranks", "chunks", "each", "", "filter", "ratio", "write, GB/s", "s", "read, GB/s", "s"]
     for row in rows:
         size = 4 * row["edge"] ** 3
         each = f"{size >> 10} KiB" if size < 1 << 20 else f"{size >> 20} MiB"
-        cells: list[str] = []
-        for way in ("write", "read"):
-            wall, inside = row[f"{way}_s"], row[f"{way}_filter_s"]
-            cells += [f"{row[f'{way}_gbs']:.2f}", *(f"{seconds:.3f}" for seconds in (wall, inside, wall - inside))]
-        name = f"{row['filter']} {row['backend']}".strip()
-        yield [row["ranks"], row["chunks"], each, row["sharing"], name, f"{row['ratio']:.2f}", *cells, f"{row['fewest_chunks']}-{row['most_chunks']}"]
+        cells = (cell for way in ("write", "read") for cell in (f"{row[f'{way}_gbs']:.2f}", f"{row[f'{way}_s']:.3f}"))
+        yield [row["ranks"], row["chunks"], each, row["sharing"], f"{row['filter']} {row['backend']}".strip(), f"{row['ratio']:.2f}", *cells]
 
 
 def main() -> None:
@@ -368,9 +293,7 @@ def main() -> None:
         f"made by: {versions}",
         f"data:    blocks of a turbulence field of f32; a bound of {RELATIVE:g} of its range for ours, SZ3 and ZFP; files in /dev/shm",
         "own:     a rank writes whole chunks; shared: it writes some rows of every chunk, which HDF5 sends to the rank that compresses the chunk",
-        "s:       of the slowest rank, from a barrier until the file is closed (write) or the values are there (read), median of the rounds;",
-        "         filter: of it, in filter(), in the rank that was longest there; HDF5: the rest, MPI's transfers and waits included",
-        "chunks a rank: fewest-most that a rank compressed",
+        "s:       of the slowest rank, from a barrier until the file is closed (write) or the values are there (read), median of the rounds",
         "Every value was compared with its bound in f64, and every file's chunks are by SHA-256 those that one process writes without MPI.",
         "",
     )

@@ -1,6 +1,6 @@
 """The experiment of Shah et al. (ICS'23): codebooks from the dictionary, compared with codebooks built for each chunk.
 
-    h5-samples/measure paper [--size 512] [--backends cuda cpu] [--results FOLDER]     paper.txt and paper.png go to FOLDER
+    h5-samples/measure paper [--size 512] [--backends cuda cpu] 
 
 Shah et al. (Lightweight Huffman Coding for Efficient GPU Compression, ICS'23) write a log-normal density field of 512^3 through HDF5. With their dictionary,
 the total time of compression is up to 8 times shorter at chunks of 64^3, and 3 to 4 times shorter at 256^3. Here the plugin does so in two ways:
@@ -24,7 +24,7 @@ import numpy as np
 
 from dataset import Dataset
 from filter_call import Plugin, chunk_words
-from harness import RELATIVE_BOUNDS, Remote, Report, backends, check_slabs, cubes, gaussian, in_turns, machine, parser, plugin_file, pyplot, quire, spread, step
+from harness import RELATIVE_BOUNDS, Remote, Report, backends, check_slabs, cubes, gaussian, in_turns, parser, plugin_file, quire, spread, step
 
 WAYS = ("dictionary", "custom")
 SCRATCH = Path("/dev/shm")
@@ -110,30 +110,6 @@ def row(times: Times, nbytes: int) -> list[str]:
     return found + [f"{nbytes / median(times[f'filter {way}']) / 1e9:.2f}" for way in WAYS]
 
 
-def plot(cases: dict[tuple[int, str], Times], size: int, file: Path) -> None:
-    """Draws the total time by chunk size, with a column for each bound: above through h5py, below filter() alone."""
-    labels, edges = list(dict.fromkeys(label for _, label in cases)), list(dict.fromkeys(edge for edge, _ in cases))
-    figure, axes = pyplot().subplots(2, len(labels), figsize=(2.8 * len(labels) + 1, 6.4), sharey="row", squeeze=False, layout="tight")
-    for (line, (what, title)), label in product(zip(axes, (("h5py", "h5py to a file in memory"), ("filter", "filter() alone"))), labels):
-        axis = line[labels.index(label)]
-        line[0].set_ylabel(f"{title}, ms")
-        for column, edge in enumerate(edges):
-            times = cases[edge, label]
-            heights = [1e3 * median(times[f"{what} {way}"]) for way in WAYS]
-            for way, height, shift, color in zip(WAYS, heights, (-0.2, 0.2), ("#1f77b4", "#ff7f0e")):
-                axis.bar(column + shift, height, 0.38, color=color, label=way if column == 0 else None)
-            axis.annotate(f"×{faster(times, what):.2f}", (column, max(heights)), ha="center", xytext=(0, 3), textcoords="offset points")
-            if what == "h5py":
-                none = 1e3 * median(times["none"])
-                axis.plot([column - 0.42, column + 0.42], [none, none], "k--", lw=1, label="no filter" if column == 0 else None)
-        axis.set_xticks(range(len(edges)), [f"{edge}³" for edge in edges])
-        axis.set_title(f"bound {label}", fontsize=9)
-        axis.margins(y=0.12)
-    axes[0][0].legend(fontsize=8, frameon=False)
-    figure.suptitle(f"Compressing a log-normal density of {size}³ f32 ({machine()}); ×: custom / dictionary", fontsize=10)
-    figure.savefig(file, dpi=130)
-
-
 def main() -> None:
     options = parser(__doc__)
     options.add_argument("--size", type=int, default=512, help="edge of the field, a multiple of 8; chunks have an eighth, a quarter and a half of it")
@@ -161,20 +137,16 @@ def main() -> None:
     )
     rows: list[list[str]] = [["", "chunk", "bound", "absolute", "ratio dict.", "custom", "worst", "none, ms", "h5py dictionary, ms", "custom", "times"]]
     rows[0] += ["filter() dictionary, ms", "custom", "times", "GB/s dict.", "custom"]
-    drawn: dict[tuple[int, str], Times] = {}
     streams: dict[tuple[int, str], set[tuple[int, ...]]] = {}
     with tempfile.TemporaryDirectory(dir=SCRATCH) as name:
         np.save(Path(name) / "field.npy", values)
         for backend in arguments.backends:
-            is_first = backend == arguments.backends[0]
             remotes = {way: Remote({"QUIRE_BACKEND": backend, "QUIRE_CODEBOOK": way}, Worker, Path(name)) for way in WAYS}
-            for edge, label in product((size // 8, size // 4, size // 2), bounds if is_first else ["0.001 range"]):
+            for edge, label in product((size // 8, size // 4, size // 2), bounds if backend == arguments.backends[0] else ["0.001 range"]):
                 step(f"{backend}: chunks of {edge}^3, bound {label}")
                 cells, times, sums = measure(remotes, edge, bounds[label], arguments.repeats)
                 rows.append([backend, f"{edge}^3", label, f"{bounds[label]:.4g}", *cells, *row(times, values.nbytes)])
                 streams.setdefault((edge, label), set()).add(sums)
-                if is_first:
-                    drawn[edge, label] = times
             for remote in remotes.values():
                 remote.stop()
     report.table(rows, 3)
@@ -182,7 +154,6 @@ def main() -> None:
         raise RuntimeError("the backends give different streams")
     if len(arguments.backends) > 1:
         report.say("", f"{' and '.join(arguments.backends)} give the same streams, by CRC-32")
-    plot(drawn, size, arguments.results / "paper.png")
 
 
 if __name__ == "__main__":

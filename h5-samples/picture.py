@@ -1,11 +1,10 @@
-"""Draws three pictures: a field before compression, after decompression and its error; the ratios of compare.txt; the speeds of whole_arrays.txt.
+"""Draws two pictures: a field before compression, after decompression and its error; and the ratios of compare.txt.
 
-    h5-samples/measure picture [--results FOLDER]     bound.png, ratios.png and whole_arrays.png go to FOLDER, beside the tables
+    h5-samples/measure picture [--results FOLDER]     bound.png and ratios.png go to FOLDER, where compare.txt is
 """
 
 from __future__ import annotations
 
-import re
 import tempfile
 from pathlib import Path
 
@@ -17,18 +16,6 @@ from harness import Field, check, parser, psnr, pyplot, quire
 
 FIELD, TITLE, UNIT = "turbulence_resolved", "turbulent velocity, resolved", "m/s"
 SHARES = (1e-1, 1e-2, 1e-3)
-# Rows of whole_arrays.txt, to the first name of which the direction belongs.
-WAYS = {
-    "h5z_quire.{}": ("h5z_quire, all cores", "#d62728", "D"),
-    "h5py's own path": ("h5py, Quire", "#ff9896", "o"),
-    "no filter": ("h5py, no filter", "#7f7f7f", "_"),
-    "the streams alone, H5D{}_chunk": ("HDF5's part alone", "#000000", "_"),
-    "h5py, SZ3": ("h5py, SZ3", "#1f77b4", "o"),
-    "h5py, ZFP": ("h5py, ZFP", "#2ca02c", "o"),
-    "h5py, Blosc2": ("h5py, Blosc2", "#8c564b", "o"),
-    "b2h5py, Blosc2, a new array": ("b2h5py, Blosc2", "#8c564b", "D"),
-    "h5py, gzip": ("h5py, gzip", "#9467bd", "o"),
-}
 CODECS = {"Quire": "#d62728", "SZ3": "#1f77b4", "ZFP": "#2ca02c", "SPERR": "#ff7f0e"}
 
 
@@ -98,56 +85,10 @@ def draw_ratios(table: Path, target: Path) -> None:
     figure.savefig(target, dpi=90)
 
 
-#: Least, median and most GB/s by direction and way.
-Speeds = dict[tuple[str, str], tuple[float, float, float]]
-
-
-def runs_of(table: Path) -> list[tuple[str, Speeds]]:
-    """Title and speeds of each run of whole_arrays.py in its table."""
-    found: list[tuple[str, Speeds]] = []
-    direction, threads, backend, bound = "", "", "", ""
-    for line in table.read_text().splitlines():
-        if rel := re.search(r"^command: .*?(?:--rel (\S+)|$)", line):
-            bound = rel[1] or "1e-3"
-        elif machine := re.search(r"^(?:machine: .*, )?(\d+) threads, (\w+):", line):
-            threads, backend = machine[1], {"cuda": "GPU", "cpu": "CPU"}[machine[2]]
-        elif chunks := re.search(r"^array: .* chunks (\d+)x", line):
-            found.append((f"{chunks[1]}³\n{bound}\n{backend}\n{threads}\nthreads", {}))
-        elif head := re.search(r"^(write|read), GB/s ", line):
-            direction = head[1]
-        elif not line:
-            direction = ""
-        elif direction and (row := re.search(r"^(\S.*?)  +([\d.]+) +([\d.]+)- *([\d.]+) ", line)):
-            found[-1][1][direction, row[1]] = (float(row[3]), float(row[2]), float(row[4]))
-    return found
-
-
-def draw_whole_arrays(table: Path, target: Path) -> None:
-    runs = runs_of(table)
-    figure, axes = pyplot().subplots(1, 2, figsize=(13, 4.6), sharey=True, layout="constrained")
-    for axis, direction in zip(axes, ("write", "read")):
-        for way, (label, color, marker) in WAYS.items():
-            key = direction, way.format(direction)
-            shown = [(at, *speeds[key]) for at, (_, speeds) in enumerate(runs) if key in speeds]
-            if shown:
-                at, least, middle, most = map(np.array, zip(*shown))
-                style = {"color": color, "marker": marker, "ms": 12 if marker == "_" else 6, "ls": "", "lw": 1}
-                axis.errorbar(at, middle, [middle - least, most - middle], label=label, **style)
-        axis.set_yscale("log")
-        axis.set_xticks(range(len(runs)), [title for title, _ in runs], fontsize=8)
-        axis.margins(x=0.08)
-        axis.set_title(direction)
-        axis.grid(axis="y", alpha=0.3)
-    axes[0].set_ylabel("GB/s of f32")
-    figure.legend(*axes[1].get_legend_handles_labels(), loc="outside right center")
-    figure.savefig(target, dpi=90)
-
-
 def main() -> None:
     folder = parser(__doc__).parse_args().results
     draw_bound(folder / "bound.png")
     draw_ratios(folder / "compare.txt", folder / "ratios.png")
-    draw_whole_arrays(folder / "whole_arrays.txt", folder / "whole_arrays.png")
 
 
 if __name__ == "__main__":

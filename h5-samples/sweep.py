@@ -6,8 +6,7 @@ sweep.csv and sweep.png go to h5-samples/data/results, which git ignores, unless
 So the row of a compressor that crashes says so, and the memory of a row is that of one process. Rows that are in the CSV already are not measured again.
 
 For a row, a field is written through h5py into a file in memory (/dev/shm), three times, each time to a new file that is then opened again and read. The
-shortest times count. Every value is checked against the bound in f64. For our filter, filter() is then called on the middle chunk alone, without HDF5. For
-binary32 and Huffman codes, the codec's stages are timed on that chunk.
+shortest times count. Every value is checked against the bound in f64. For our filter, filter() is then called on the middle chunk alone, without HDF5.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import itertools
 import math
 import re
 import resource
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -56,14 +54,8 @@ COLORS = {
     "SZ3": "#1f77b4", "ZFP": "#2ca02c", "SPERR": "#9467bd", "Blosc2": "#8c564b", "bitshuffle": "#e377c2", "gzip": "#7f7f7f",
 }  # fmt: skip
 KEY = ("field", "codec", "chunk", "option", "backend", "codebook")
-# The benchmark's stages, by column.
-STAGES = {
-    "choose us": "0 choose a predictor", "quantize us": "1 quantize", "predict us": "2 predict", "tokens us": "3 tokens",
-    "codebook us": "4 choose from the dictionary", "code us": "5 code in lanes", "decode us": "5 decode lanes", "undo us": "2 undo the prediction",
-    "restore us": "1 restore values",
-}  # fmt: skip
 MEASURED = (
-    "ratio", "PSNR dB", "worst error / bound", "write MB/s", "read MB/s", "compress us", "decompress us", "memory MiB", *STAGES, "failure", "commit",
+    "ratio", "PSNR dB", "worst error / bound", "write MB/s", "read MB/s", "compress us", "decompress us", "memory MiB", "failure", "commit",
 )  # fmt: skip
 
 
@@ -135,7 +127,7 @@ def measure(row: Row) -> dict[str, Any]:
             "memory MiB": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024,
         }
     found |= errors(field, read, bound, row.option)
-    return found | alone(row, field, options, bound) if row.codec in OURS else found
+    return found | alone(row, field, options) if row.codec in OURS else found
 
 
 def errors(field: Field, read: np.ndarray, bound: float | None, option: str) -> dict[str, Any]:
@@ -149,8 +141,8 @@ def errors(field: Field, read: np.ndarray, bound: float | None, option: str) -> 
     return {"PSNR dB": psnr(field, read), "worst error / bound": "" if bound is None else worst / bound, "failure": "; ".join(failures)}
 
 
-def alone(row: Row, field: Field, options: str, bound: float | None) -> dict[str, float]:
-    """Times of filter() on the middle chunk, without HDF5, and of the codec's stages."""
+def alone(row: Row, field: Field, options: str) -> dict[str, float]:
+    """Times of filter() on the middle chunk, without HDF5."""
     corner = [(extent // side // 2) * side for extent, side in zip(field.values.shape, row.extents)]
     part = np.ascontiguousarray(field.values[tuple(slice(at, at + side) for at, side in zip(corner, row.extents))])
     if part.shape != row.extents:
@@ -159,18 +151,10 @@ def alone(row: Row, field: Field, options: str, bound: float | None) -> dict[str
     plugin = Plugin(plugin_file())
     repeats = range(max(5, min(51, (4 << 20) // part.nbytes)))
     _, stream = plugin.run(0, words, part)
-    found = {
+    return {
         "compress us": 1e6 * median(plugin.call(0, words, part)[0] for _ in repeats),
         "decompress us": 1e6 * median(plugin.call(REVERSE, words, stream)[0] for _ in repeats),
     }
-    if bound is not None and part.dtype == np.float32 and row.codec == OURS[0] and row.backend == "cpu" and row.codebook == "auto":
-        with tempfile.NamedTemporaryFile() as file:
-            part.tofile(file.name)
-            command = [plugin_file().parent / "examples" / "bench", str(len(repeats)), file.name, row.chunk, repr(bound)]
-            said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        for column, name in STAGES.items():
-            found |= {column: float(line.split()[-4]) for line in said.splitlines() if line.startswith(name)}
-    return found
 
 
 # The table and the picture
