@@ -155,12 +155,6 @@ def cut(array: Field, extents: Sequence[int] | None = None) -> list[Field]:
     return [chunk for chunk in chunks if chunk.range > 0.0]
 
 
-def middle_chunk(array: Field) -> Field | None:
-    """The chunk in the middle of an array's list of chunks, if there are any."""
-    chunks = cut(array)
-    return chunks[len(chunks) // 2] if chunks else None
-
-
 def at_most_four_axes(values: np.ndarray) -> np.ndarray:
     """Without extents of 1, the slowest axes folded into one."""
     values = squeezed(values)

@@ -290,7 +290,10 @@ def report(folder: Path, arrays: dict[str, list[Field]], formulas: dict[str, lis
         *(f"{name + ':':<13}{codec.call}" for name, codec in (WHOLE | CODECS).items()),
     )
     quotient = f"{OURS}'s ratio / the other's, over the arrays that both have a result for"
-    for title, own, codecs, bounds in (("chunks", results, CODECS, BOUNDS), ("whole arrays, the bound a share of the array's range", whole, WHOLE, RELATIVE_BOUNDS)):
+    for title, own, codecs, bounds in (
+        ("chunks", results, CODECS, BOUNDS),
+        ("whole arrays, the bound a share of the array's range", whole, WHOLE, RELATIVE_BOUNDS),
+    ):
         said.say("", title)
         said.table(rows_of(arrays, own, codecs, bounds, ratio_cell))
         said.say("", "geometric means of the ratio")

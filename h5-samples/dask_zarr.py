@@ -119,7 +119,10 @@ def main() -> None:
         f"bound:   abs={bound!r} ({arguments.rel:g} of the range), checked for every value",
         "",
     )
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder, LocalCluster(n_workers=arguments.workers, threads_per_worker=1, dashboard_address=None) as cluster:
+    with (
+        tempfile.TemporaryDirectory(dir="/dev/shm") as folder,
+        LocalCluster(n_workers=arguments.workers, threads_per_worker=1, dashboard_address=None) as cluster,
+    ):
         with Client(cluster) as client:
             client.register_plugin(h5z_quire.dask.LoadFilter())
             measure(client, report, Path(folder), values, bound, arguments.rounds)

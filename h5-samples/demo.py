@@ -128,9 +128,7 @@ def check_netcdf(field: Field, file: Path) -> str:
             target.createDimension(axis, length)
         # Without the default prefill, as every value is written below.
         target.set_fill_off()
-        variable = target.createVariable(
-            field.name, field.values.dtype, axes, chunksizes=chunk_shape(field.values), fill_value=field.fill
-        )
+        variable = target.createVariable(field.name, field.values.dtype, axes, chunksizes=chunk_shape(field.values), fill_value=field.fill)
         define_netcdf_filter(target, variable, cd_values(f"abs={bound!r}"))
         variable.set_auto_maskandscale(False)
         variable[...] = field.values

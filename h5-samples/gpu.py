@@ -21,9 +21,8 @@ import h5py
 import numpy as np
 
 from dataset import Dataset
-from filter_call import REVERSE, Bytes, Plugin, with_layout
+from filter_call import REVERSE, Bytes, Plugin, chunk_words
 from harness import RELATIVE_BOUNDS, Remote, Report, Violation, check_slabs, in_turns, parser, plugin_file, quartiles, quire, seconds, spread, step, velocity
-from quire_options import cd_values
 
 PARTS = ("filter", "options", "h5py", "resident")
 OPTIONS = ("lossless", "lossless,coding=bitshuffle", "pwrel=1e-3", "rel=1e-3", "psnr=65", "ratio=8")
@@ -40,7 +39,7 @@ class Worker:
     def chunk(self, edge: int, options: str, repeats: int) -> tuple[list[float], list[float], bytes]:
         """Seconds to compress and to decompress the field's first cube, in a row, and its stream. The promise of the options is checked."""
         chunk = np.ascontiguousarray(self.field[:edge, :edge, :edge])
-        words = with_layout(cd_values(options), chunk.shape, chunk.dtype)
+        words = chunk_words(options, chunk.shape, chunk.dtype)
         trip = self.plugin.round_trip(options, chunk)
         if not holds(options, chunk, trip.decoded, trip.stream.nbytes):
             raise Violation(f"{options} does not hold at {edge}^3")
@@ -234,7 +233,8 @@ def resident_rows(report: Report, field: np.ndarray, repeats: int) -> Iterator[l
             ways |= {(name, way): lambda do=getattr(codec, way): seconds(do) for way in ("compress", "decompress")}
         taken = in_turns(ways, repeats)
         for name in codecs:
-            yield [f"{edge}^3", f"{relative:g}", name, *heads[name], *cells(taken[name, "compress"], cube.nbytes), *cells(taken[name, "decompress"], cube.nbytes)]
+            there, back = (cells(taken[name, way], cube.nbytes) for way in ("compress", "decompress"))
+            yield [f"{edge}^3", f"{relative:g}", name, *heads[name], *there, *back]
 
 
 def main() -> None:

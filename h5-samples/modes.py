@@ -1,5 +1,5 @@
-"""What each kind of bound gives on generated and real arrays: exact bits beside lossless compressors, and how close PSNR, ratio and the point-wise bound come to
-the values asked for.
+"""What each kind of bound gives on generated and real arrays: exact bits beside lossless compressors, and how close PSNR, ratio and the point-wise bound come
+to the values asked for.
 
     h5-samples/measure modes [NAME...] [--parts lossless psnr ratio pointwise]
 
@@ -99,7 +99,10 @@ def psnrs(report: Report, arrays: Arrays) -> Iterator[list[object]]:
 
 
 def ratios(report: Report, arrays: Arrays) -> Iterator[list[object]]:
-    report.say("ratio: farthest chunk's, beside what was asked for or that of its exact bits, if that is more, and MB/s in beside that of the same chunks at rel=1e-3", "")
+    report.say(
+        "ratio: farthest chunk's, beside what was asked for or that of its exact bits, if that is more, and MB/s in beside that of the same chunks at rel=1e-3",
+        "",
+    )
     asked_for = (4, 8, 16, 32)
     yield ["array", *(title for asked in asked_for for title in (f"{asked}", "speed"))]
     off: list[float] = []

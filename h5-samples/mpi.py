@@ -29,8 +29,9 @@ from typing import Any
 
 import numpy as np
 
-from filter_call import Bytes, bound_words
+from filter_call import Bytes
 from harness import FILTER_ID, Report, backends, check_slabs, cubes, in_turns, isolated, parser, plugin_file, step, velocity, write_csv
+from quire_options import cd_values
 
 RELATIVE = 1e-3
 # Extent of a chunk along its three axes, and how many of them.
@@ -64,7 +65,7 @@ def filter_of(name: str, bound: float) -> tuple[int | None, tuple[int, ...]]:
         chosen = FILTERS[name](np.empty(0), bound)
         return chosen.filter_id, chosen.filter_options
     # HDF5's deflate is number 1.
-    return {NONE: (None, ()), OURS: (FILTER_ID, bound_words(bound)), GZIP: (1, (1,))}[name]
+    return {NONE: (None, ()), OURS: (FILTER_ID, cd_values(f"abs={bound!r}")), GZIP: (1, (1,))}[name]
 
 
 class Share:

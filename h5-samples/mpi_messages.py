@@ -127,7 +127,22 @@ def modelled(row: dict[str, Any], ranks: int) -> float:
 
 
 def table(rows: list[dict[str, Any]], ranks: int) -> Iterator[list[object]]:
-    yield ["experiment", "link", "MiB", "bound", "", "codebooks", "ratio", "plain, s", "with, s", "factor", "model", "plain, Gbit/s", "compress, GB/s", "decompress"]
+    yield [
+        "experiment",
+        "link",
+        "MiB",
+        "bound",
+        "",
+        "codebooks",
+        "ratio",
+        "plain, s",
+        "with, s",
+        "factor",
+        "model",
+        "plain, Gbit/s",
+        "compress, GB/s",
+        "decompress",
+    ]
     for row in rows:
         figures = (f"{row['ratio']:.1f}", f"{row['plain_s']:.4f}", f"{row['seconds']:.4f}", f"{row['factor']:.2f}", f"{modelled(row, ranks):.2f}")
         speeds = (f"{8 * row['link_gbs']:.2f}", f"{row['compress_gbs']:.2f}", f"{row['decompress_gbs']:.2f}")

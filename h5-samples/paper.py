@@ -1,6 +1,6 @@
 """The experiment of Shah et al. (ICS'23): codebooks from the dictionary, compared with codebooks built for each chunk.
 
-    h5-samples/measure paper [--size 512] [--backends cuda cpu] 
+    h5-samples/measure paper [--size 512] [--backends cuda cpu]
 
 Shah et al. (Lightweight Huffman Coding for Efficient GPU Compression, ICS'23) write a log-normal density field of 512^3 through HDF5. With their dictionary,
 the total time of compression is up to 8 times shorter at chunks of 64^3, and 3 to 4 times shorter at 256^3. Here the plugin does so in two ways:
@@ -68,7 +68,7 @@ class Worker:
         """Seconds in filter() over all chunks one after another, and CRC-32 of the streams."""
         if self.edge != edge:
             self.edge, self.chunks = edge, cubes(self.field, edge)
-        words = chunk_words(bound, (edge,) * 3)
+        words = chunk_words(f"abs={bound!r}", (edge,) * 3)
         seconds, checksum = 0.0, 0
         for chunk in self.chunks:
             taken, used = self.plugin.call(0, words, chunk)

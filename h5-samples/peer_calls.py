@@ -26,9 +26,8 @@ from typing import Any, NamedTuple
 import h5py
 import numpy as np
 
-from filter_call import REVERSE, Plugin, with_layout
+from filter_call import REVERSE, Plugin, chunk_words
 from harness import Field
-from quire_options import cd_values
 
 Shape = tuple[int, ...]
 
@@ -81,7 +80,7 @@ def of_plugin(plugin: Callable[[], Plugin], options: Callable[[Field, float], st
     """filter() as a codec, with the fill value declared and options by field and bound."""
 
     def words(field: Field, bound: float) -> tuple[int, ...]:
-        return with_layout(cd_values(options(field, bound)), field.values.shape, field.values.dtype, field.fill)
+        return chunk_words(options(field, bound), field.values.shape, field.values.dtype, field.fill)
 
     def compress(field: Field, bound: float) -> tuple[float, Stream]:
         seconds, stream = plugin().run(0, words(field, bound), field.values)

@@ -86,8 +86,9 @@ def summary(first: str, others: list[str], group: str, bound: str, times: np.nda
     """Rows with the means of the others' times over the first one's, `[case][other][in, out]`."""
     for number, other in enumerate(others):
         for way, column in zip(("in", "out"), times[:, number].T):
-            cells = (f"{geometric_mean(column):.3f}", f"{median(column):.3f}", f"{column.min():.2f}", np.count_nonzero(column < 1), np.count_nonzero(column >= 2))
-            yield [f"{other} / {first}", way, f"{group}, {bound}", len(column), *cells]
+            means = (f"{geometric_mean(column):.3f}", f"{median(column):.3f}", f"{column.min():.2f}")
+            counts = (np.count_nonzero(column < 1), np.count_nonzero(column >= 2))
+            yield [f"{other} / {first}", way, f"{group}, {bound}", len(column), *means, *counts]
 
 
 def main() -> None:
@@ -127,7 +128,8 @@ def main() -> None:
             for group, bound in itertools.product(("all", "real" if array.name.startswith("real_") else "generated"), ("all bounds", f"{relative:g}")):
                 times.setdefault((group, bound), []).append(found)
     quotients = [f"{other} / {first}, {way}" for other in others for way in ("in", "out")]
-    report.table([["array", "bound", *(f"ratio {name}" for name in codecs), *(f"{way} {name}" for way in ("in", "out") for name in codecs), *quotients, "chunks"], *rows])
+    speeds = [f"{way} {name}" for way in ("in", "out") for name in codecs]
+    report.table([["array", "bound", *(f"ratio {name}" for name in codecs), *speeds, *quotients, "chunks"], *rows])
     report.say("", f"times of the others over those of {first}, arrays and bounds")
     head = ["", "", "arrays, bound", "cases", "geometric mean", "median", "least", "less than 1", "2 and more"]
     report.table([head, *(row for (group, bound), found in times.items() for row in summary(first, others, group, bound, np.array(found)))], 3)

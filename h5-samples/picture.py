@@ -1,6 +1,6 @@
 """Draws two pictures: a field before compression, after decompression and its error; and the ratios of compare.txt.
 
-    h5-samples/measure picture [--results FOLDER]     bound.png and ratios.png go to FOLDER, where compare.txt is
+h5-samples/measure picture [--results FOLDER]     bound.png and ratios.png go to FOLDER, where compare.txt is
 """
 
 from __future__ import annotations

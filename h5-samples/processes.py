@@ -168,7 +168,7 @@ def one(folder: str, chunks: str) -> None:
     if count <= 4:
         Dataset(Path(folder) / "one.h5", (64,) * 3, quire(f"abs={bound!r}")).write(np.concatenate([chunk] * count))
     else:
-        plugin, words = Plugin(plugin_file()), chunk_words(bound, chunk.shape)
+        plugin, words = Plugin(plugin_file()), chunk_words(f"abs={bound!r}", chunk.shape)
         for _ in range(count):
             plugin.call(0, words, chunk)
 
@@ -181,7 +181,9 @@ def whole_processes(report: Report, folder: Path, backends: list[str], chunks: i
         return seconds(lambda: subprocess.run(command, env=os.environ | {"QUIRE_BACKEND": backend}, check=True))
 
     taken = in_turns({backend: functools.partial(run, backend) for backend in backends}, repeats)
-    report.say("", f"a process that compresses {chunks} chunks of 64^3 at 1e-4 {'through h5py' if chunks <= 4 else 'by filter()'}, s from start to end: median (all)")
+    report.say(
+        "", f"a process that compresses {chunks} chunks of 64^3 at 1e-4 {'through h5py' if chunks <= 4 else 'by filter()'}, s from start to end: median (all)"
+    )
     report.table([backend, f"{median(own):.3f}", f"({' '.join(f'{one:.3f}' for one in own)})"] for backend, own in taken.items())
 
 
@@ -198,7 +200,7 @@ def meet(folder: str, limit: str) -> None:
 
     ranks = MPI.COMM_WORLD
     worker = Worker(Path(folder), ranks.rank)
-    words = chunk_words(RELATIVE[0] * worker.span, (64,) * 3)
+    words = chunk_words(f"abs={RELATIVE[0] * worker.span!r}", (64,) * 3)
     chunks = worker.chunks[64][:MEET_AFTER]
     ranks.Barrier()
     begun, rounds, is_over = time.perf_counter(), [], False

@@ -28,11 +28,11 @@ import numpy as np
 
 from arrays import CHUNK_EXTENTS, at_most_four_axes, generated
 from dataset import Dataset
-from filter_call import REVERSE, Plugin, with_layout
-from harness import RELATIVE_BOUNDS, Field, backends, changed_bits, errors_of, isolated, parser, plugin_file, progress, psnr, pyplot, quire, read_csv, shape_text
+from filter_call import REVERSE, Plugin, chunk_words
+from harness import RELATIVE_BOUNDS, Field, backends, changed_bits, errors_of, isolated, parser, plugin_file, progress, psnr
+from harness import pyplot, quire, read_csv, shape_text
 from measured import measured
 from peer_calls import FILTERS, LOSSLESS_FILTERS, described_filters, filter_chunk
-from quire_options import cd_values
 
 FIELDS = ("turbulence_resolved", "turbulence_density", "air_temperature", "particle_velocity")
 # Chunks of 4 KiB to 8 MiB of binary32, by rank. From rank 2 on, the last ones are slices.
@@ -147,7 +147,7 @@ def alone(row: Row, field: Field, options: str) -> dict[str, float]:
     part = np.ascontiguousarray(field.values[tuple(slice(at, at + side) for at, side in zip(corner, row.extents))])
     if part.shape != row.extents:
         return {}
-    words = with_layout(cd_values(options), part.shape, part.dtype, field.fill)
+    words = chunk_words(options, part.shape, part.dtype, field.fill)
     plugin = Plugin(plugin_file())
     repeats = range(max(5, min(51, (4 << 20) // part.nbytes)))
     _, stream = plugin.run(0, words, part)

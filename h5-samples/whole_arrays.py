@@ -201,7 +201,7 @@ def main() -> None:
         "whole_arrays",
         arguments.results,
         f"{threads} threads, {info.backend}: {info.why}; h5py {h5py.__version__} on HDF5 {h5py.version.hdf5_version}, h5z-quire {info.version}",
-        f"array: {arguments.field.stem}, {shape_text(values.shape)} {values.dtype}, chunks {shape_text(chunk)}, abs={bound:.6g} ({arguments.rel:g} of the range)",
+        f"array: {arguments.field.stem}, {shape_text(values.shape)} {values.dtype}, chunks {shape_text(chunk)}, abs={bound:.6g}, rel={arguments.rel:g}",
     )
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
         bench = Bench(values, bound, chunk, arguments.threads, Path(name), arguments.cuda)
