@@ -27,6 +27,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import quantiles
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 import numpy as np
 
@@ -262,11 +263,11 @@ class Remote:
     """An object in a process of its own, as the plugin reads its environment once. `remote("method", ...)` calls its method."""
 
     def __init__(self, environment: dict[str, str], make: Callable[..., object], *arguments: object) -> None:
-        os.environ.update(environment)
         context = multiprocessing.get_context("spawn")
         self.connection, other = context.Pipe()
         self.process = context.Process(target=_serve_calls, args=(other, make, arguments), daemon=True)
-        self.process.start()
+        with patch.dict(os.environ, environment):
+            self.process.start()
         other.close()
 
     def ask(self, method: str, *arguments: object) -> None:

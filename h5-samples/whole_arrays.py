@@ -4,10 +4,9 @@
 
 The bound is checked first, on every value in f64, and every chunk's bytes are compared with those of h5py's own path. Then the ways take turns. Printed are the
 median and the spread, the smallest and the largest, of GB/s of uncompressed values. Files are created or opened, and closed, within the time. All files are
-new. Reading comes from the page cache, into an array that is there already (out=) but where a new one is named: the system zeroes its pages first. Before that
-come the floors of this machine: what its threads need to copy the array once, and to write new pages. With --cuda the array is in a GPU's memory, too, and goes
-from and to there without a detour; that needs CuPy. With --others, h5py writes and reads the array through the filters of SZ3, ZFP, Blosc2 and gzip as well, a
-sixteenth of it, as they are slow. A way that has taken eight seconds is not called again.
+new. Reading comes from the page cache, into an array that is there already (out=) but where a new one is named: the system zeroes its pages first. With --cuda
+the array is in a GPU's memory, too, and goes from and to there without a detour; that needs CuPy. With --others, h5py writes and reads the array through the
+filters of SZ3, ZFP, Blosc2 and gzip as well, a sixteenth of it, as they are slow. A way that has taken eight seconds is not called again.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 
@@ -147,35 +145,13 @@ def other_ways(report: Report, values: np.ndarray, bound: float, chunk: tuple[in
     return writes, reads | {"b2h5py, Blosc2, a new array": (values.nbytes, read_b2h5py)}
 
 
-def floors(values: np.ndarray, out: np.ndarray, threads: int) -> Ways:
-    """Threads that copy the array to memory that is there, and fill memory that is new."""
-    ways: Ways = {}
-    for count in sorted({1, min(4, threads), threads}):
-        bounds = [len(values) * part // count for part in range(count + 1)]
-        parts = [slice(*pair) for pair in zip(bounds, bounds[1:])]
-        pool = ThreadPoolExecutor(count)
-
-        def copy(pool: ThreadPoolExecutor = pool, parts: list[slice] = parts) -> None:
-            list(pool.map(lambda part: np.copyto(out[part], values[part]), parts))
-
-        def fill_new(pool: ThreadPoolExecutor = pool, parts: list[slice] = parts) -> None:
-            new = np.empty_like(values)
-            list(pool.map(lambda part: new[part].fill(1), parts))
-
-        words = f"{count} thread{'s' * (count > 1)}"
-        ways[f"copied by {words}"] = (values.nbytes, lambda copy=copy: seconds(copy))
-        ways[f"new pages written by {words}"] = (values.nbytes, lambda fill_new=fill_new: seconds(fill_new))
-    return ways
-
-
 def rows(title: str, ways: Ways, rounds: int) -> Iterator[list[str]]:
     """Times the ways in turns, after a first round that does not count."""
     yield [f"{title}, GB/s", "median", "spread", "times h5py's own path"]
     taken = in_turns({name: way for name, (_, way) in ways.items()}, rounds + 1, PATIENCE)
     speeds = {name: [ways[name][0] / time / 1e9 for time in own[1:] or own] for name, own in taken.items()}
     for name, found in speeds.items():
-        base = f"{median(found) / median(speeds[OWN_PATH]):.2f}" if OWN_PATH in speeds else ""
-        yield [name, f"{median(found):.2f}", f"{min(found):.2f}-{max(found):.2f}", base]
+        yield [name, f"{median(found):.2f}", f"{min(found):.2f}-{max(found):.2f}", f"{median(found) / median(speeds[OWN_PATH]):.2f}"]
 
 
 def main() -> None:
@@ -207,7 +183,7 @@ def main() -> None:
         bench = Bench(values, bound, chunk, arguments.threads, Path(name), arguments.cuda)
         report.say(bench.check())
         others: tuple[Ways, Ways] = other_ways(report, values, bound, chunk, Path(name)) if arguments.others else ({}, {})
-        for title, ways in zip(("floors", "write", "read"), (floors(values, bench.out, threads), *(map(dict.__or__, bench.ways(), others)))):
+        for title, ways in zip(("write", "read"), map(dict.__or__, bench.ways(), others)):
             report.say("")
             report.table(rows(title, ways, arguments.rounds))
 
