@@ -27,7 +27,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import quantiles
 from typing import Any, TypeVar
-from unittest.mock import patch
 
 import numpy as np
 
@@ -265,9 +264,8 @@ class Remote:
     def __init__(self, environment: dict[str, str], make: Callable[..., object], *arguments: object) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, other = context.Pipe()
-        self.process = context.Process(target=_serve_calls, args=(other, make, arguments), daemon=True)
-        with patch.dict(os.environ, environment):
-            self.process.start()
+        self.process = context.Process(target=_serve_calls, args=(other, environment, make, arguments), daemon=True)
+        self.process.start()
         other.close()
 
     def ask(self, method: str, *arguments: object) -> None:
@@ -291,8 +289,9 @@ class Remote:
         self.process.join()
 
 
-def _serve_calls(connection: Connection, make: Callable[..., object], arguments: tuple[object, ...]) -> None:
+def _serve_calls(connection: Connection, environment: dict[str, str], make: Callable[..., object], arguments: tuple[object, ...]) -> None:
     """The body of a Remote's process."""
+    os.environ.update(environment)
     served = None
     while (request := connection.recv()) is not None:
         try:

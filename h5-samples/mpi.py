@@ -33,6 +33,10 @@ from filter_call import Bytes
 from harness import FILTER_ID, Report, backends, check_slabs, cubes, in_turns, isolated, parser, plugin_file, step, velocity, write_csv
 from quire_options import cd_values
 
+# The folder with hdf5plugin, behind all others: it may hold another numpy and h5py.
+PEERS = os.environ.get("QUIRE_PEERS")
+sys.path += [PEERS] if PEERS else []
+
 RELATIVE = 1e-3
 # Extent of a chunk along its three axes, and how many of them.
 CASES = ((64, 128), (32, 512), (16, 4096), (8, 131072))
@@ -57,9 +61,6 @@ COLUMNS = ("ranks", "sharing", "edge", "chunks", "filter", "backend", "ratio", "
 def filter_of(name: str, bound: float) -> tuple[int | None, tuple[int, ...]]:
     """Number and cd_values of a filter."""
     if name in (SZ3, ZFP):
-        # Behind all others: the folder may hold another numpy and h5py.
-        if (peers := os.environ["QUIRE_PEERS"]) not in sys.path:
-            sys.path.append(peers)
         from peer_calls import FILTERS
 
         chosen = FILTERS[name](np.empty(0), bound)
@@ -213,7 +214,7 @@ def rank(settings: dict[str, Any]) -> None:
         from peer_calls import described_filters
 
         versions = f"h5py {h5py.__version__}, parallel HDF5 {h5py.version.hdf5_version}, {MPI.Get_library_version().split(',')[0]}, numpy {np.__version__}"
-        calls = described_filters((SZ3, ZFP)) if SZ3 in settings["filters"] else []
+        calls = described_filters((SZ3, ZFP)) if PEERS else []
         (job.folder / "versions").write_text("\n".join([versions, *calls]))
 
 
@@ -250,7 +251,7 @@ def run_job(ranks: int, backend: str, settings: dict[str, Any]) -> None:
 def measure(arguments: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
     step("field")
     np.save(folder / "field.npy", velocity())
-    names = [NONE, OURS, GZIP, *[SZ3, ZFP] * ("QUIRE_PEERS" in os.environ)]
+    names = [NONE, OURS, GZIP, *[SZ3, ZFP] * bool(PEERS)]
     cases = [(edge, count) for edge, count in CASES if str(edge) in arguments.edges.split(",")]
     step("serial runs")
     work = [(edge, count, name) for edge, count in cases for name in filters_for(count, names)]
