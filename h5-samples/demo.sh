@@ -28,7 +28,7 @@ step "HDF5 tools"
 need_apt hdf5-tools
 
 step "Python packages"
-need_venv "$environment" "h5py==3.16.*" "numpy==2.*"
+need_venv "$environment" "h5py==3.16.*" "numpy==2.*" "tqdm==4.*"
 want_package "netCDF4==1.7.*" netCDF4 "going on without the netCDF-4 file"
 want_package "iris-sample-data==2.5.*" iris_sample_data "going on without real climate fields"
 
@@ -44,7 +44,7 @@ else
 fi
 
 step "plugin and generator, release build"
-plugin="$(build_plugin -p h5-samples)"
+plugin="$(take_plugin -p h5-samples)"
 generate="$(dirname "$plugin")/generate"
 
 step "the Python package, for whole arrays on all cores"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import struct
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -29,21 +28,21 @@ class FilterClass(ctypes.Structure):
     ]  # fmt: skip
 
 
-def bound_words(bound: float) -> tuple[int, int, int]:
-    """The user's part of the filter's parameters: an absolute bound."""
-    return (1, *struct.unpack("<II", struct.pack("<d", bound)))
+class Bytes(ctypes.Structure):
+    """quire_bytes"""
+
+    _fields_ = [("address", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+
+    def content(self) -> bytes:
+        return ctypes.string_at(self.address, self.length)
 
 
-def chunk_words(bound: float, shape: tuple[int, ...], dtype: np.dtype | type = np.float32, fill: float | None = None) -> tuple[int, ...]:
-    """All parameters of a chunk of little-endian f32 or f64 with an absolute bound."""
-    return with_layout(bound_words(bound), shape, dtype, fill)
-
-
-def with_layout(words: tuple[int, ...], shape: tuple[int, ...], dtype: np.dtype | type, fill: float | None = None) -> tuple[int, ...]:
-    """Appends to the user's cd_values the words that set_local adds: marker, version, type, extents, and the bits of the fill value if there is one."""
+def chunk_words(options: str, shape: tuple[int, ...], dtype: np.dtype | type = np.float32, fill: float | None = None) -> tuple[int, ...]:
+    """The filter's parameters for a chunk: options in words, and what set_local adds to them: marker, version, type, extents, and the bits of the fill value if
+    there is one. The chunk is little-endian f32 or f64."""
     dtype = np.dtype(dtype).newbyteorder("<")
     fill_words = () if fill is None else np.array([fill], dtype).view("<u4").tolist()
-    return (*words, 0x51 << 24 | 1 << 16 | (dtype.itemsize == 8) << 8 | len(shape), *shape, *fill_words)
+    return (*cd_values(options), 0x51 << 24 | 1 << 16 | (dtype.itemsize == 8) << 8 | len(shape), *shape, *fill_words)
 
 
 class RoundTrip(NamedTuple):
@@ -93,7 +92,7 @@ class Plugin:
 
     def round_trip(self, options: str, values: np.ndarray, fill: float | None = None) -> RoundTrip:
         """Compresses a chunk and decompresses its stream."""
-        words = with_layout(cd_values(options), values.shape, values.dtype, fill)
+        words = chunk_words(options, values.shape, values.dtype, fill)
         seconds_in, stream = self.run(0, words, values)
         seconds_out, decoded = self.run(REVERSE, words, stream)
         return RoundTrip(stream, decoded.view(values.dtype).reshape(values.shape), seconds_in, seconds_out)

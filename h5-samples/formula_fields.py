@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from demo import Field
+from harness import Field
 
 
 def formula_fields() -> list[Field]:

@@ -1,6 +1,6 @@
 """What a user gets from the GPU: filter() on one chunk, a field through h5py to a file in memory, and chunks that stay in the GPU's memory.
 
-    h5-samples/gpu.py --plugin FOLDER [--results FILE] [--repeats 51] [--parts filter options h5py resident]
+    h5-samples/measure gpu [--repeats 51] [--parts filter options h5py resident] [--backends cuda cpu]
 
 GPU, CPU and no filter take turns, and in the GPU's memory nvCOMP's Bitcomp and this library. Bitcomp needs the packages nvidia-nvcomp-cu13 (or -cu12) and
 CuPy; where they are missing, a line says so. Every value's bound is checked in f64, and the GPU's chunks must be the CPU's byte for byte, before anything is
@@ -9,106 +9,55 @@ timed. GB/s are of uncompressed data; figures are medians and quartiles. The plu
 
 from __future__ import annotations
 
-import argparse
 import ctypes
-import multiprocessing
 import os
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import product
 from pathlib import Path
-from statistics import quantiles
 
 import h5py
 import numpy as np
 
-from filter_call import PLUGIN_FILE, REVERSE, Plugin, bound_words, chunk_words, with_layout
-from measured import measured
-from paper import FILTER, machine, step
-from quire_options import cd_values
+from dataset import Dataset
+from filter_call import REVERSE, Bytes, Plugin, chunk_words
+from harness import RELATIVE_BOUNDS, Remote, Report, Violation, check_slabs, in_turns, parser, plugin_file, quartiles, quire, seconds, spread, step, velocity
 
-SIZE = 256
-EDGES = (32, 64, 128, 256)
-RELATIVE = (1e-2, 1e-3, 1e-4)
 PARTS = ("filter", "options", "h5py", "resident")
-
-
-def velocity() -> np.ndarray:
-    """A Gaussian field with the power of turbulence, k^(-11/3), and a dissipation range beyond an eighth of the grid's highest wave."""
-    waves = np.fft.rfftn(np.random.default_rng(1).standard_normal((SIZE,) * 3, dtype=np.float32))
-    along, fastest = np.fft.fftfreq(SIZE), np.fft.rfftfreq(SIZE)
-    squared = along[:, None, None] ** 2 + along[:, None] ** 2 + fastest**2
-    squared[0, 0, 0] = 1
-    waves *= squared ** (-11 / 12) * np.exp(-np.sqrt(squared) * 16)
-    waves[0, 0, 0] = 0
-    return np.fft.irfftn(waves, s=(SIZE,) * 3, axes=(0, 1, 2)).astype(np.float32)
+OPTIONS = ("lossless", "lossless,coding=bitshuffle", "pwrel=1e-3", "rel=1e-3", "psnr=65", "ratio=8")
 
 
 class Worker:
     """One backend, in a process of its own."""
 
-    def __init__(self, folder: Path, plugin: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         self.field = np.load(folder / "field.npy")
-        self.plugin = Plugin(plugin / PLUGIN_FILE)
-        self.file = folder / f"{os.environ.get('QUIRE_BACKEND', 'none')}.h5"
+        self.plugin = Plugin(plugin_file())
+        self.file = folder / f"{os.environ['QUIRE_BACKEND']}.h5"
 
-    def chunk(self, edge: int, bound: float, repeats: int) -> tuple[list[float], list[float], bytes]:
-        """Seconds to compress and to decompress the field's first cube, in a row, and its stream. The bound is checked."""
+    def chunk(self, edge: int, options: str, repeats: int) -> tuple[list[float], list[float], bytes]:
+        """Seconds to compress and to decompress the field's first cube, in a row, and its stream. The promise of the options is checked."""
         chunk = np.ascontiguousarray(self.field[:edge, :edge, :edge])
-        words = chunk_words(bound, chunk.shape)
-        _, stream = self.plugin.run(0, words, chunk)
-        _, restored = self.plugin.run(REVERSE, words, stream)
-        errors = np.abs(restored.view(np.float32).astype(np.float64) - chunk.ravel())
-        if not np.all(errors <= bound):
-            raise RuntimeError(f"the bound {bound:g} is broken at {edge}^3: {errors.max():g}")
+        words = chunk_words(options, chunk.shape, chunk.dtype)
+        trip = self.plugin.round_trip(options, chunk)
+        if not holds(options, chunk, trip.decoded, trip.stream.nbytes):
+            raise Violation(f"{options} does not hold at {edge}^3")
         there = [self.plugin.call(0, words, chunk)[0] for _ in range(repeats)]
-        back = [self.plugin.call(REVERSE, words, stream)[0] for _ in range(repeats)]
-        return there, back, stream.tobytes()
+        back = [self.plugin.call(REVERSE, words, trip.stream)[0] for _ in range(repeats)]
+        return there, back, trip.stream.tobytes()
 
-    def options(self, edge: int, options: str, repeats: int) -> tuple[list[float], list[float], bytes]:
-        """Seconds to compress and to decompress the first cube, and its stream, with options in words. `options_hold` checks the values."""
-        chunk = np.ascontiguousarray(self.field[:edge, :edge, :edge])
-        words = with_layout(cd_values(options), chunk.shape, chunk.dtype)
-        _, stream = self.plugin.run(0, words, chunk)
-        _, restored = self.plugin.run(REVERSE, words, stream)
-        if not options_hold(options, chunk, restored.view(np.float32).reshape(chunk.shape), stream.nbytes):
-            raise RuntimeError(f"{options} does not hold at {edge}^3")
-        there = [self.plugin.call(0, words, chunk)[0] for _ in range(repeats)]
-        back = [self.plugin.call(REVERSE, words, stream)[0] for _ in range(repeats)]
-        return there, back, stream.tobytes()
-
-    def write(self, bound: float | None, flat: bool = False) -> tuple[float, float, float]:
-        """Seconds to write the field in chunks of 64^3 and to read it, and the ratio. All values of a `flat` field are equal: filter() takes
-        almost no time, and the rest is HDF5's."""
+    def through_h5py(self, bound: float | None, flat: bool) -> tuple[float, float, float]:
+        """Seconds to write the field, or one of a single value, in chunks of 64^3 and to read it, and the ratio."""
         field = np.zeros_like(self.field) if flat else self.field
-        options = {} if bound is None else {"compression": FILTER, "compression_opts": bound_words(bound)}
-        self.file.unlink(missing_ok=True)
-        start = time.perf_counter()
-        with h5py.File(self.file, "w") as target:
-            target.create_dataset("v", data=field, chunks=(64,) * 3, **options)
-        there = time.perf_counter() - start
+        data = Dataset(self.file, (64,) * 3, {} if bound is None else quire(f"abs={bound!r}"))
         restored = np.empty_like(field)
-        start = time.perf_counter()
-        with h5py.File(self.file) as source:
-            source["v"].read_direct(restored)
-        back = time.perf_counter() - start
-        with h5py.File(self.file) as source:
-            data = source["v"].id
-            if bound is not None and any(data.get_chunk_info(number).filter_mask for number in range(data.get_num_chunks())):
-                raise RuntimeError("HDF5 left a chunk uncompressed, so the filter failed: see QUIRE_LOG=1")
-            ratio = field.nbytes / data.get_storage_size()
-        if not np.all(np.abs(restored.astype(np.float64) - field) <= (bound or 0.0)):
-            raise RuntimeError("the bound is broken through h5py")
-        return there, back, ratio
+        times = data.write(field), data.read(restored)
+        check_slabs(field, restored, bound or 0.0)
+        return (*times, field.nbytes / data.nbytes())
 
 
-OPTIONS = ("lossless", "lossless,coding=bitshuffle", "pwrel=1e-3", "rel=1e-3", "psnr=65", "ratio=8")
-
-
-def options_hold(options: str, chunk: np.ndarray, restored: np.ndarray, stored: int) -> bool:
+def holds(options: str, chunk: np.ndarray, restored: np.ndarray, stored: int) -> bool:
     """Whether a chunk of finite values keeps the promise of its options."""
     key, _, number = options.split(",")[0].partition("=")
     if key == "lossless":
@@ -116,6 +65,7 @@ def options_hold(options: str, chunk: np.ndarray, restored: np.ndarray, stored: 
     wide, error = chunk.astype(np.float64), np.abs(chunk.astype(np.float64) - restored)
     span = float(wide.max() - wide.min())
     return {
+        "abs": lambda: error.max() <= float(number),
         "pwrel": lambda: bool((error <= float(number) * np.abs(wide)).all()),
         "rel": lambda: error.max() <= float(number) * span,
         "psnr": lambda: np.sqrt(np.mean(error**2)) <= span * 10 ** ((0.05 - float(number)) / 20),
@@ -123,30 +73,7 @@ def options_hold(options: str, chunk: np.ndarray, restored: np.ndarray, stored: 
     }[key]()
 
 
-def serve(connection: object, folder: Path, plugin: Path, backend: str) -> None:
-    os.environ["QUIRE_BACKEND"] = backend
-    worker = Worker(folder, plugin)
-    while (request := connection.recv()) is not None:
-        try:
-            connection.send(getattr(worker, request[0])(*request[1:]))
-        except Exception as error:  # the parent shows every exception
-            connection.send(error)
-
-
-class Remote:
-    """The parent's end of a worker."""
-
-    def __init__(self, folder: Path, plugin: Path, backend: str) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.connection, other = context.Pipe()
-        context.Process(target=serve, args=(other, folder, plugin, backend), daemon=True).start()
-
-    def ask(self, *request: object) -> tuple:
-        self.connection.send(request)
-        answer = self.connection.recv()
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+# Chunks in the GPU's memory
 
 
 class DeviceChunks(ctypes.Structure):
@@ -156,12 +83,6 @@ class DeviceChunks(ctypes.Structure):
         ("value_type", ctypes.c_uint32), ("rank", ctypes.c_uint32), ("extents", ctypes.POINTER(ctypes.c_uint64)), ("count", ctypes.c_size_t),
         ("addresses", ctypes.POINTER(ctypes.c_uint64)), ("strides", ctypes.c_void_p), ("counts", ctypes.c_void_p), ("stream", ctypes.c_void_p),
     ]  # fmt: skip
-
-
-class Bytes(ctypes.Structure):
-    """quire_bytes"""
-
-    _fields_ = [("address", ctypes.c_char_p), ("length", ctypes.c_size_t)]
 
 
 class ResidentQuire:
@@ -177,7 +98,7 @@ class ResidentQuire:
     def call(self, function: Callable[..., int], *arguments: object) -> None:
         reason = Bytes()
         if function(*arguments, ctypes.byref(reason)):
-            raise RuntimeError(f"{function.__name__}: {reason.address}")
+            raise RuntimeError(f"{function.__name__}: {reason.content().decode()}")
 
     def chunks(self, values: "cupy.ndarray") -> DeviceChunks:
         address = (ctypes.c_uint64 * 1)(values.data.ptr)
@@ -232,137 +153,118 @@ class ResidentBitcomp:
         return self.stream.buffer_size, np.frombuffer(np.asarray(self.restored.cpu()).tobytes(), np.float32).reshape(self.shape)
 
 
-def resident(field: np.ndarray, plugin: Path, repeats: int) -> Iterator[str]:
-    """Lines of a table: chunks and streams in the GPU's memory. Bounds are checked first. The two take turns; a time is from a call until its work is done."""
+# Tables
+
+
+def cells(times: list[float], size: int) -> list[str]:
+    return [spread([1e6 * time for time in times], ".0f"), f"{size / quartiles(times)[1] / 1e9:.2f}"]
+
+
+HEAD = ("compress, us", "GB/s", "decompress, us", "GB/s")
+
+
+def filter_rows(remotes: dict[str, Remote], cases: Iterator[tuple[int, str, str]], repeats: int) -> Iterator[list[object]]:
+    """A row for each case of an edge, options, and their name, and for each backend."""
+    yield ["chunk", "options", "ratio", "backend", *HEAD]
+    for edge, options, name in cases:
+        step(f"{edge}^3, {name}")
+        results: dict[str, list] = {backend: [] for backend in remotes}
+        # The backends take turns. The CPU, which is slower, has fewer runs.
+        for _ in range(5):
+            for backend, remote in remotes.items():
+                results[backend].append(remote("chunk", edge, options, repeats if backend == "cuda" else max(3, repeats * 32**3 // edge**3)))
+        streams = {stream for runs in results.values() for _, _, stream in runs}
+        if len(streams) != 1:
+            raise RuntimeError(f"{len(streams)} different streams of {edge}^3 with {name}")
+        for backend, runs in results.items():
+            there, back = ([time for run in runs[1:] for time in run[way]] for way in (0, 1))
+            size = 4 * edge**3
+            yield [f"{edge}^3", name, f"{size / len(runs[0][2]):.2f}", backend, *cells(there, size), *cells(back, size)]
+
+
+def bound_cases(field: np.ndarray) -> Iterator[tuple[int, str, str]]:
+    for edge, relative in product((32, 64, 128, 256), RELATIVE_BOUNDS):
+        yield edge, f"abs={relative * float(np.ptp(field[:edge, :edge, :edge]))!r}", f"{relative:g} of the range"
+
+
+def h5py_rows(field: np.ndarray, remotes: dict[str, Remote], repeats: int) -> Iterator[list[object]]:
+    yield ["bound", "filter", "ratio", "write, us", "GB/s", "read, us", "GB/s", "times no filter: write", "read"]
+    for relative in RELATIVE_BOUNDS:
+        step(f"h5py, {relative:g}")
+        bound = relative * float(np.ptp(field))
+        first = next(iter(remotes.values()))
+        # Of "one value" all values are equal: filter() takes almost no time, and the rest is HDF5's.
+        ways = {"none": (first, None, False), "one value": (first, bound, True)} | {backend: (remote, bound, False) for backend, remote in remotes.items()}
+        results: dict[str, list] = {way: [] for way in ways}
+        for _ in range(max(9, repeats // 3)):
+            for way, (remote, *arguments) in ways.items():
+                results[way].append(remote("through_h5py", *arguments))
+        middles = {name: [quartiles([run[way] for run in runs[1:]])[1] for way in (0, 1)] for name, runs in results.items()}
+        for name, runs in results.items():
+            there, back = ([run[way] for run in runs[1:]] for way in (0, 1))
+            times = (f"{without / own:.2f}" for without, own in zip(middles["none"], middles[name]))
+            yield [f"{relative:g}", name, f"{runs[0][2]:.2f}", *cells(there, field.nbytes), *cells(back, field.nbytes), *times]
+
+
+def resident_rows(report: Report, field: np.ndarray, repeats: int) -> Iterator[list[object]]:
+    """Chunks and streams in the GPU's memory. Bounds are checked first. The two take turns; a time is from a call until its work is done."""
     try:
         import cupy
         from nvidia import nvcomp
     except ImportError as error:
-        yield f"Bitcomp is not measured: {error}; pip install nvidia-nvcomp-cu13 cupy-cuda13x, or -cu12 and cupy-cuda12x"
+        yield [f"Bitcomp is not measured: {error}; pip install nvidia-nvcomp-cu13 cupy-cuda13x, or -cu12 and cupy-cuda12x"]
         return
-    yield f"Bitcomp: nvCOMP {nvcomp.__version__}, CuPy {cupy.__version__}, {ResidentBitcomp.CALL}"
-    yield f"{'chunk':<8}{'bound':>7}{'ratio':>7}{'error':>7} {'by':<9} {'compress':<32}{'decompress':<32}"
-    library = ctypes.CDLL(str(plugin / PLUGIN_FILE))
-    for edge, relative in product((64, 128, 256), RELATIVE):
+    report.say(f"Bitcomp: nvCOMP {nvcomp.__version__}, CuPy {cupy.__version__}, {ResidentBitcomp.CALL}")
+    yield ["chunk", "bound", "by", "ratio", "error", *HEAD]
+    library = ctypes.CDLL(str(plugin_file()))
+    for edge, relative in product((64, 128, 256), RELATIVE_BOUNDS):
         step(f"in the GPU's memory, {edge}^3, {relative:g}")
         cube = np.ascontiguousarray(field[:edge, :edge, :edge])
-        bound = relative * float(cube.max() - cube.min())
+        bound = relative * float(np.ptp(cube))
         values = cupy.asarray(cube)
         cupy.cuda.runtime.deviceSynchronize()
         codecs = {"Quire": ResidentQuire(library, values, bound), "Bitcomp": ResidentBitcomp(values, bound)}
-        heads, times = {}, {name: ([], []) for name in codecs}
+        heads, ways = {}, {}
         for name, codec in codecs.items():
             codec.compress()
             codec.decompress()
             stored, restored = codec.result()
-            worst = float(np.abs(restored.astype(np.float64) - cube).max()) / bound
-            if not worst <= 1:
-                raise RuntimeError(f"{name} at {edge}^3, {relative:g}: an error of {worst} bounds")
-            heads[name] = f"{cube.nbytes / stored:7.2f}{worst:7.3f} {name:<9}"
-        for _ in range(repeats):
-            for name, codec in codecs.items():
-                for way, taken in zip((codec.compress, codec.decompress), times[name]):
-                    start = time.perf_counter()
-                    way()
-                    taken.append(time.perf_counter() - start)
-        for name, (there, back) in times.items():
-            yield f"{f'{edge}^3':<8}{relative:7g}{heads[name]} {cell(there, cube.nbytes):<32}{cell(back, cube.nbytes):<32}"
+            heads[name] = (f"{cube.nbytes / stored:.2f}", f"{check_slabs(cube, restored, bound, name):.3f}")
+            ways |= {(name, way): lambda do=getattr(codec, way): seconds(do) for way in ("compress", "decompress")}
+        taken = in_turns(ways, repeats)
+        for name in codecs:
+            there, back = (cells(taken[name, way], cube.nbytes) for way in ("compress", "decompress"))
+            yield [f"{edge}^3", f"{relative:g}", name, *heads[name], *there, *back]
 
 
-def cell(times: list[float], size: int) -> str:
-    first, middle, third = quantiles(times, n=4, method="inclusive")
-    return f"{1e6 * middle:9.0f} ({1e6 * first:.0f}-{1e6 * third:.0f}) {size / middle / 1e9:7.2f}"
-
-
-def filter_lines(field: np.ndarray, remotes: dict[str, Remote], repeats: int) -> Iterator[str]:
-    yield f"{'chunk':<8}{'bound':>7}{'ratio':>7}{'backend':>9}   {'compress':<32}{'decompress':<32}"
-    for edge, relative in product(EDGES, RELATIVE):
-        step(f"{edge}^3, {relative:g}")
-        cube = field[:edge, :edge, :edge]
-        bound = relative * float(cube.max() - cube.min())
-        results = {backend: [] for backend in remotes}
-        # The backends take turns. The CPU, which is slower, has fewer runs.
-        for _ in range(5):
-            for backend, remote in remotes.items():
-                results[backend].append(remote.ask("chunk", edge, bound, repeats if backend == "cuda" else max(3, repeats * 32**3 // edge**3)))
-        streams = {stream for rows in results.values() for _, _, stream in rows}
-        if len(streams) != 1:
-            raise RuntimeError(f"{len(streams)} different streams of {edge}^3")
-        for backend, rows in results.items():
-            there, back = ([time for row in rows[1:] for time in row[which]] for which in (0, 1))
-            ratio = cube.nbytes / len(rows[0][2])
-            yield f"{edge}^3".ljust(8) + f"{relative:7g}{ratio:7.2f}{backend:>9}   {cell(there, cube.nbytes):<32}{cell(back, cube.nbytes):<32}"
-
-
-def option_lines(remotes: dict[str, Remote]) -> Iterator[str]:
-    yield f"{'chunk':<8}{'options':<27}{'ratio':>7}{'backend':>9}   {'compress':<32}{'decompress':<32}"
-    for edge, options in product((64, 256), OPTIONS):
-        step(f"{edge}^3, {options}")
-        repeats = {"cuda": 21, "cpu": max(2, 21 * 64**3 // edge**3)}
-        results = {backend: remote.ask("options", edge, options, repeats[backend]) for backend, remote in remotes.items()}
-        if results["cuda"][2] != results["cpu"][2]:
-            raise RuntimeError(f"different streams of {edge}^3 with {options}")
-        for backend, (there, back, stream) in results.items():
-            size = 4 * edge**3
-            yield f"{edge}^3".ljust(8) + f"{options:<27}{size / len(stream):7.2f}{backend:>9}   {cell(there, size):<32}{cell(back, size):<32}"
-
-
-def h5py_lines(field: np.ndarray, remotes: dict[str, Remote], repeats: int) -> Iterator[str]:
-    yield f"{'bound':<10}{'ratio':>7}{'filter':>10}   {'write':<36}{'read':<36}times no filter"
-    span = float(field.max() - field.min())
-    for relative in RELATIVE:
-        step(f"h5py, {relative:g}")
-        bound = relative * span
-        results = {"none": [], "cuda": [], "cpu": [], "one value": []}
-        for repeat in range(max(9, repeats // 3)):
-            results["none"].append(remotes["cuda"].ask("write", None))
-            results["cuda"].append(remotes["cuda"].ask("write", bound))
-            results["one value"].append(remotes["cuda"].ask("write", bound, True))
-            if repeat < 7:
-                results["cpu"].append(remotes["cpu"].ask("write", bound))
-        middles = {}
-        for backend, rows in results.items():
-            there, back = ([row[which] for row in rows[1:]] for which in (0, 1))
-            middles[backend] = [quantiles(times, n=4, method="inclusive")[1] for times in (there, back)]
-            times = " / ".join(f"{without / own:.2f}" for without, own in zip(middles["none"], middles[backend]))
-            yield f"{relative:<10g}{rows[0][2]:7.2f}{backend:>10}   {cell(there, field.nbytes):<36}{cell(back, field.nbytes):<36}{times}"
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--plugin", type=Path, required=True, help="folder of libh5zquire.so, built with kernels")
-    parser.add_argument("--results", type=Path, help="the table goes to this file as well")
-    parser.add_argument("--repeats", type=int, default=51)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
-    arguments = parser.parse_args()
-    os.environ["HDF5_PLUGIN_PATH"] = str(arguments.plugin.resolve())
-    command = f"h5-samples/gpu.py --plugin {arguments.plugin} --repeats {arguments.repeats} --parts {' '.join(arguments.parts)}"
-    lines = [measured(), f"machine: {machine()}", f"command: {command}"]
-    print(*lines, sep="\n")
+def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("--repeats", type=int, default=51)
+    options.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    options.add_argument("--backends", nargs="+", choices=("cuda", "cpu"), default=["cuda", "cpu"])
+    arguments = options.parse_args()
+    report = Report("gpu", arguments.results)
     step("field")
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        folder = Path(name)
         field = velocity()
-        np.save(Path(folder) / "field.npy", field)
-        backends = ("cuda", "cpu") if set(arguments.parts) != {"resident"} else ()
-        remotes = {backend: Remote(Path(folder), arguments.plugin, backend) for backend in backends}
-        through_h5py = f"{SIZE}^3 f32 in chunks of 64^3 through h5py {h5py.version.version} (HDF5 {h5py.version.hdf5_version}) to a RAM disk"
+        np.save(folder / "field.npy", field)
+        remotes = {backend: Remote({"QUIRE_BACKEND": backend}, Worker, folder) for backend in arguments.backends}
+        through_h5py = f"256^3 f32 in chunks of 64^3 through h5py {h5py.version.version} (HDF5 {h5py.version.hdf5_version}) to a RAM disk"
+        other_bounds = ((edge, options, options) for edge, options in product((64, 256), OPTIONS))
         parts = {
-            "filter": ("filter() alone, f32, us (quartiles) and GB/s", filter_lines(field, remotes, arguments.repeats)),
-            "options": ("the same for other bounds", option_lines(remotes)),
-            "h5py": (through_h5py, h5py_lines(field, remotes, arguments.repeats)),
-            "resident": ("one chunk of f32 in the GPU's memory, its stream too, us (quartiles) and GB/s", resident(field, arguments.plugin, arguments.repeats)),
+            "filter": ("filter() alone, f32", filter_rows(remotes, bound_cases(field), arguments.repeats)),
+            "options": ("the same for other bounds", filter_rows(remotes, other_bounds, 21)),
+            "h5py": (through_h5py, h5py_rows(field, remotes, arguments.repeats)),
+            "resident": ("one chunk of f32 in the GPU's memory, its stream too", resident_rows(report, field, arguments.repeats)),
         }
         for part in arguments.parts:
-            title, found = parts[part]
-            for line in ("", title, *found):
-                print(line, flush=True)
-                lines.append(line)
+            title, rows = parts[part]
+            report.say("", f"{title}; median (quartiles)")
+            report.table(rows, 2)
         for remote in remotes.values():
-            remote.connection.send(None)
-    if arguments.results:
-        arguments.results.write_text("\n".join([*lines, ""]))
-    return 0
+            remote.stop()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

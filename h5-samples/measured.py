@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import subprocess
 from pathlib import Path
-from typing import Any, Iterable, Sequence
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -16,16 +14,6 @@ def measured() -> str:
     title = (REPOSITORY / "FORMAT.md").read_text(encoding="utf-8").splitlines()[0] if (REPOSITORY / "FORMAT.md").is_file() else ""
     version = re.search(r"version (\d+\.\d+)$", title)
     return f"measured: format {version[1] if version else 'not known'}, commit {_commit()}"
-
-
-def write_results(path: Path, text: str, columns: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
-    """Writes a table as a text, and its rows beside it as CSV, with the first line as a comment."""
-    path.write_text(text)
-    with path.with_suffix(".csv").open("w", newline="") as file:
-        file.write(f"# {measured()}\n")
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 def _commit() -> str:

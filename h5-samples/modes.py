@@ -1,178 +1,157 @@
-"""Measures each kind of bound on generated and real arrays: lossless ratios compared with lossless compressors, and how close PSNR, ratio and the point-wise
-bound come to the values asked for. Run by modes.sh; every promise is checked in f64 on every value before a figure is printed."""
+"""What each kind of bound gives on generated and real arrays: exact bits beside lossless compressors, and how close PSNR, ratio and the point-wise bound come
+to the values asked for.
+
+    h5-samples/measure modes [NAME...] [--parts lossless psnr ratio pointwise]
+
+Every promise is checked in f64 on every value before a figure is printed. It takes about four minutes.
+"""
 
 from __future__ import annotations
 
-import argparse
-import os
-import sys
-import time
-from collections.abc import Callable
-from pathlib import Path
+import functools
+from collections.abc import Callable, Iterator
 from statistics import geometric_mean, median
+from typing import NamedTuple
 
 import numpy as np
 
-from arrays import cut, load_arrays
-from demo import Field, machine, progress
-from filter_call import PLUGIN_FILE, Plugin
-from measured import measured
-from peer_calls import LIBRARIES, Library, described, through_hdf5
+from arrays import load_chunks
+from filter_call import Plugin
+from harness import Field, Report, Violation, parser, plugin_file, progress, psnr
+from peer_calls import LIBRARIES, Codec, of_library, of_plugin, through_hdf5
 
 REPEATS = 5
-Coded = tuple[int, np.ndarray, float, float]  # bytes, decoded values, seconds in and out
-
-
-def quire(plugin: Plugin, chunk: Field, options: str) -> Coded:
-    runs = [plugin.round_trip(options, chunk.values, chunk.fill) for _ in range(REPEATS)]
-    return runs[0].stream.nbytes, runs[0].decoded, min(run.seconds_in for run in runs), min(run.seconds_out for run in runs)
-
-
-def of_library(library: Library) -> Callable[[Field], Coded]:
-    """A library on a chunk; a filter is one, through HDF5 in a file in memory."""
-
-    def run(chunk: Field) -> Coded:
-        seconds_in, seconds_out = [], []
-        for _ in range(REPEATS):
-            start = time.perf_counter()
-            stream = library.compress(chunk.values, 0.0)
-            seconds_in.append(time.perf_counter() - start)
-            start = time.perf_counter()
-            decoded = library.decompress(stream, chunk.values)
-            seconds_out.append(time.perf_counter() - start)
-        return stream.nbytes, decoded, min(seconds_in), min(seconds_out)
-
-    return run
-
-
 LOSSLESS = {
     **{name: LIBRARIES[name] for name in ("pcodec", "Blosc2", "ZFP reversible")},
     **{f"{name} h5": through_hdf5(name) for name in ("gzip", "bitshuffle")},
 }
+Arrays = dict[str, list[Field]]
 
 
-def mean_ratio(chunks: list[Field], coded: list[Coded]) -> float:
-    return sum(chunk.values.nbytes for chunk in chunks) / sum(result[0] for result in coded)
+class Coded(NamedTuple):
+    nbytes: int
+    decoded: np.ndarray
+    #: The least of the repeats.
+    seconds_in: float
+    seconds_out: float
 
 
-def speeds(chunks: list[Field], coded: list[Coded]) -> tuple[float, float]:
-    """MB/s of uncompressed data, in and out."""
+def coded(codec: Codec, chunk: Field) -> Coded:
+    compressed = [codec.compress(chunk, 0.0) for _ in range(REPEATS)]
+    stream = compressed[0][1]
+    decompressed = [codec.decompress(stream, chunk) for _ in range(REPEATS)]
+    return Coded(stream.nbytes, decompressed[0][1], min(run[0] for run in compressed), min(run[0] for run in decompressed))
+
+
+@functools.cache
+def plugin() -> Plugin:
+    return Plugin(plugin_file())
+
+
+def ours(chunks: list[Field], options: str | Callable[[Field], str]) -> list[Coded]:
+    by_chunk = options if callable(options) else lambda _: options
+    return [coded(of_plugin(plugin, lambda chunk, _: by_chunk(chunk), ""), chunk) for chunk in chunks]
+
+
+def ratio_of(chunks: list[Field], found: list[Coded]) -> float:
+    return sum(chunk.values.nbytes for chunk in chunks) / sum(one.nbytes for one in found)
+
+
+def figures(chunks: list[Field], found: list[Coded]) -> tuple[float, float, float]:
+    """Ratio, and MB/s of uncompressed data in and out."""
     size = sum(chunk.values.nbytes for chunk in chunks) / 1e6
-    return size / sum(result[2] for result in coded), size / sum(result[3] for result in coded)
+    return ratio_of(chunks, found), size / sum(one.seconds_in for one in found), size / sum(one.seconds_out for one in found)
 
 
-def same_bits(chunk: Field, decoded: np.ndarray) -> bool:
-    return chunk.values.tobytes() == decoded.tobytes()
+def cells(ratio: float, speed_in: float, speed_out: float) -> list[str]:
+    return [f"{ratio:.3f}", f"{speed_in:.0f}", f"{speed_out:.0f}"]
 
 
-def lossless(plugin: Plugin, arrays: dict[str, list[Field]]) -> None:
-    print(f"exact bits: ratio, and MB/s in and out, of the shortest of {REPEATS} (ours: filter() alone; h5: through HDF5 in memory)")
-    print(*(f"{name + ':':<16}{described(library)}" for name, library in LOSSLESS.items()), "", sep="\n")
-    codecs = {"Quire": lambda chunk: quire(plugin, chunk, "lossless"), **{name: of_library(library) for name, library in LOSSLESS.items()}}
-    print(f"{'array':<26} {'type':<4}" + "".join(f" {codec:>26}" for codec in codecs))
-    figures: dict[str, list[tuple[float, float, float]]] = {codec: [] for codec in codecs}
-    for name, chunks in arrays.items():
-        progress(f"exact bits: {name}")
-        row = f"{name:<26} {chunks[0].values.dtype.str[1:]:<4}"
-        for codec, run in codecs.items():
-            coded = [run(chunk) for chunk in chunks]
-            if not all(same_bits(chunk, result[1]) for chunk, result in zip(chunks, coded)):
-                sys.exit(f"{name}: {codec} does not give the bits back")
-            figures[codec].append((mean_ratio(chunks, coded), *speeds(chunks, coded)))
-            row += cells(*figures[codec][-1])
-        print(row)
-    progress("")
-    print(f"{'geometric mean':<31}" + "".join(cells(*map(geometric_mean, zip(*figures[codec]))) for codec in codecs))
+def lossless(report: Report, arrays: Arrays) -> Iterator[list[object]]:
+    report.say(f"exact bits: ratio, and MB/s in and out, of the shortest of {REPEATS} (ours: filter() alone; h5: through HDF5 in memory)")
+    codecs = {"Quire": of_plugin(plugin, lambda _, __: "lossless", "filter()"), **{name: of_library(library) for name, library in LOSSLESS.items()}}
+    report.say(*(f"{name + ':':<16}{codec.call}" for name, codec in codecs.items()), "")
+    yield ["array", "type", *(title for codec in codecs for title in (codec, "in", "out"))]
+    all_figures: dict[str, list[tuple[float, float, float]]] = {codec: [] for codec in codecs}
+    for name, chunks in progress(arrays.items()):
+        for codec, call in codecs.items():
+            found = [coded(call, chunk) for chunk in chunks]
+            if any(chunk.values.tobytes() != one.decoded.tobytes() for chunk, one in zip(chunks, found)):
+                raise Violation(f"{name}: {codec} does not give the bits back")
+            all_figures[codec].append(figures(chunks, found))
+        yield [name, chunks[0].values.dtype.str[1:], *(cell for codec in codecs for cell in cells(*all_figures[codec][-1]))]
+    yield ["geometric mean", "", *(cell for codec in codecs for cell in cells(*map(geometric_mean, zip(*all_figures[codec]))))]
 
 
-def cells(ratio: float, speed_in: float, speed_out: float) -> str:
-    return f" {ratio:>10.3f} {speed_in:>7.0f} {speed_out:>7.0f}"
+def psnrs(report: Report, arrays: Arrays) -> Iterator[list[object]]:
+    """Chunks that are exact at any bound have no PSNR: theirs is infinite."""
+    report.say("PSNR: dB beyond what was asked for, least and median over the chunks of an array, and ratio compared with an even spread of errors", "")
+    asked_for = (50, 70, 90)
+    yield ["array", *(title for asked in asked_for for title in (f"{asked} dB: least", "median", "ratio"))]
+    for name, chunks in progress(arrays.items()):
+        row: list[object] = [name]
+        for asked in asked_for:
+            found = ours(chunks, f"psnr={asked}")
+            beyond = [psnr(chunk, one.decoded) - asked for chunk, one in zip(chunks, found)]
+            even = ours(chunks, lambda chunk: f"abs={chunk.range * 3**0.5 * 10 ** (-asked / 20)!r}")
+            row += [f"{min(beyond):.2f}", f"{median(beyond):.2f}", f"{ratio_of(chunks, found) / ratio_of(chunks, even):.3f}x"]
+        yield row
 
 
-def noise(chunk: Field, decoded: np.ndarray) -> float:
-    """PSNR in dB over finite values but the fill value."""
-    wide, other = chunk.values.astype(np.float64), decoded.astype(np.float64)
-    counts = np.isfinite(wide) & (True if chunk.fill is None else chunk.values != np.array(chunk.fill, chunk.values.dtype))
-    error = np.sqrt(np.mean((wide[counts] - other[counts]) ** 2))
-    return np.inf if error == 0 else 20 * np.log10(np.ptp(wide[counts]) / error)
-
-
-def psnr(plugin: Plugin, arrays: dict[str, list[Field]]) -> None:
-    """Prints for each array how many dB the PSNR of its chunks is above the PSNR asked for. Chunks that are exact at any bound have no PSNR and are left
-    out."""
-    print("\nPSNR: dB beyond what was asked for, least and median over the chunks of an array, and ratio compared with an even spread of errors\n")
-    print(f"{'array':<26}" + "".join(f" {f'{asked} dB':>28}" for asked in (50, 70, 90)))
-    for name, chunks in arrays.items():
-        row = f"{name:<26}"
-        for asked in (50, 70, 90):
-            progress(f"PSNR: {name} {asked}")
-            coded = [quire(plugin, chunk, f"psnr={asked}") for chunk in chunks]
-            beyond = [noise(chunk, result[1]) - asked for chunk, result in zip(chunks, coded)]
-            even = [quire(plugin, chunk, f"abs={chunk.range * 3**0.5 * 10 ** (-asked / 20)!r}") for chunk in chunks]
-            gain = mean_ratio(chunks, coded) / mean_ratio(chunks, even)
-            row += f" {min(beyond):>8.2f} {median(beyond):>8.2f} {gain:>8.3f}x "
-        print(row)
-    progress("")
-
-
-def ratio(plugin: Plugin, arrays: dict[str, list[Field]]) -> None:
-    print("\nratio: farthest chunk's, beside what was asked for or that of its exact bits, if that is more, and MB/s in beside that of the same chunks at rel=1e-3\n")
-    print(f"{'array':<26}" + "".join(f" {f'{asked}':>18}" for asked in (4, 8, 16, 32)))
+def ratios(report: Report, arrays: Arrays) -> Iterator[list[object]]:
+    report.say(
+        "ratio: farthest chunk's, beside what was asked for or that of its exact bits, if that is more, and MB/s in beside that of the same chunks at rel=1e-3",
+        "",
+    )
+    asked_for = (4, 8, 16, 32)
+    yield ["array", *(title for asked in asked_for for title in (f"{asked}", "speed"))]
     off: list[float] = []
-    for name, chunks in arrays.items():
-        row = f"{name:<26}"
-        exactly = [quire(plugin, chunk, "lossless") for chunk in chunks]
-        plain = speeds(chunks, [quire(plugin, chunk, "rel=1e-3") for chunk in chunks])[0]
-        for asked in (4, 8, 16, 32):
-            progress(f"ratio: {name} {asked}")
-            coded = [quire(plugin, chunk, f"ratio={asked}") for chunk in chunks]
-            possible = [max(asked, chunk.values.nbytes / exact[0]) for chunk, exact in zip(chunks, exactly)]
-            reached = [chunk.values.nbytes / result[0] / most for chunk, result, most in zip(chunks, coded, possible)]
+    for name, chunks in progress(arrays.items()):
+        row: list[object] = [name]
+        exactly, plain = ours(chunks, "lossless"), figures(chunks, ours(chunks, "rel=1e-3"))[1]
+        for asked in asked_for:
+            found = ours(chunks, f"ratio={asked}")
+            possible = [max(asked, chunk.values.nbytes / exact.nbytes) for chunk, exact in zip(chunks, exactly)]
+            reached = [chunk.values.nbytes / one.nbytes / most for chunk, one, most in zip(chunks, found, possible)]
             off += [abs(value - 1) for value in reached]
-            row += f" {max(reached, key=lambda value: abs(np.log(value))):>8.3f} {speeds(chunks, coded)[0] / plain:>7.2f}x "
-        print(row)
-    progress("")
-    print(f"within 5 %: {sum(value <= 0.05 for value in off)} of {len(off)}")
+            row += [f"{max(reached, key=lambda value: abs(np.log(value))):.3f}", f"{figures(chunks, found)[1] / plain:.2f}x"]
+        yield row
+    yield [f"within 5 %: {sum(value <= 0.05 for value in off)} of {len(off)}"]
 
 
-def pointwise(plugin: Plugin, arrays: dict[str, list[Field]]) -> None:
-    print("\npoint-wise relative bound: ratio, and MB/s in and out\n")
-    print(f"{'array':<26}" + "".join(f" {f'{share:g}':>26}" for share in (1e-1, 1e-2, 1e-3)))
-    for name, chunks in arrays.items():
-        row = f"{name:<26}"
-        for share in (1e-1, 1e-2, 1e-3):
-            progress(f"point-wise: {name} {share}")
-            coded = [quire(plugin, chunk, f"pwrel={share}") for chunk in chunks]
-            for chunk, result in zip(chunks, coded):
-                wide, other = chunk.values.astype(np.float64), result[1].astype(np.float64)
+def pointwise(report: Report, arrays: Arrays) -> Iterator[list[object]]:
+    report.say("point-wise relative bound: ratio, and MB/s in and out", "")
+    shares = (1e-1, 1e-2, 1e-3)
+    yield ["array", *(title for share in shares for title in (f"{share:g}", "in", "out"))]
+    for name, chunks in progress(arrays.items()):
+        row: list[object] = [name]
+        for share in shares:
+            found = ours(chunks, f"pwrel={share}")
+            for chunk, one in zip(chunks, found):
+                wide, other = chunk.values.astype(np.float64), one.decoded.astype(np.float64)
                 finite = np.isfinite(wide)
                 held = (np.abs(wide - other) <= share * np.abs(wide)) & (np.signbit(wide) == np.signbit(other))
-                if not held[finite].all() or chunk.values[~finite].tobytes() != result[1][~finite].tobytes():
-                    sys.exit(f"{name}: pwrel={share} does not hold")
-            row += " {:>10.2f} {:>7.0f} {:>7.0f}".format(mean_ratio(chunks, coded), *speeds(chunks, coded))
-        print(row)
-    progress("")
+                if not held[finite].all() or chunk.values[~finite].tobytes() != one.decoded[~finite].tobytes():
+                    raise Violation(f"{name}: pwrel={share} does not hold")
+            ratio, *speeds = figures(chunks, found)
+            row += [f"{ratio:.2f}", *(f"{speed:.0f}" for speed in speeds)]
+        yield row
+
+
+PARTS = {"lossless": lossless, "psnr": psnrs, "ratio": ratios, "pointwise": pointwise}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("fields", type=Path, help="folder of the generator's fields")
-    parser.add_argument("parts", nargs="*", help="lossless, psnr, ratio, pointwise; all by default")
-    arguments = parser.parse_args()
-    plugin = Plugin(Path(os.environ["HDF5_PLUGIN_PATH"]) / PLUGIN_FILE)
-    arrays = {array.name: cut(array) for array in load_arrays(arguments.fields)}
-    arrays = {name: chunks for name, chunks in arrays.items() if chunks}
+    options = parser(__doc__)
+    options.add_argument("names", nargs="*", help="of arrays; all by default")
+    options.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    arguments = options.parse_args()
+    arrays = load_chunks(arguments.names)
     generated = {name: chunks for name, chunks in arrays.items() if not name.startswith("real_")}
-    print(measured())
-    print(f"command: h5-samples/modes.sh\nmachine: {machine()}, one of them used\nchunks:  about 1 MiB, at most eight an array, {len(arrays)} arrays\n")
-    parts = {
-        "lossless": lambda: lossless(plugin, arrays),
-        "psnr": lambda: psnr(plugin, generated),
-        "ratio": lambda: ratio(plugin, generated),
-        "pointwise": lambda: pointwise(plugin, generated),
-    }
-    for part in arguments.parts or parts:
-        parts[part]()
+    report = Report("modes", arguments.results, f"one thread; chunks of about 1 MiB, at most eight an array, {len(arrays)} arrays")
+    for part in arguments.parts:
+        report.say("")
+        report.table(PARTS[part](report, arrays if part == "lossless" else generated), 2 if part == "lossless" else 1)
 
 
 if __name__ == "__main__":

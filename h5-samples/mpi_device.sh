@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Measures parallel HDF5 on a machine with a GPU that has neither parallel HDF5 nor Rust. An archive brings Debian's packages, and `chroot` enters them.
 #
-#     h5-samples/mpi_device.sh pack ARCHIVE                   on Debian, where mpi.sh has run: makes the archive, some 60 MB
-#     h5-samples/mpi_device.sh run ARCHIVE FILE [OPTION...]   on the other machine, as root: the table goes to FILE, figures (.csv) beside it.
-#                                                             Options are mpi.py's: --ranks 1,4,16
+#     h5-samples/mpi_device.sh pack ARCHIVE                     on Debian, where `measure mpi` has run: makes the archive, some 60 MB
+#     h5-samples/mpi_device.sh run ARCHIVE FOLDER [OPTION...]   on the other machine, as root: mpi.txt and mpi.csv go to FOLDER.
+#                                                               Options are mpi.py's: --ranks 1,4,16
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 root=/tmp/quire-mpi
@@ -32,8 +32,8 @@ pack() {
   cp "$here"/*.py "$folder/quire/h5-samples"
   cp "$here/../FORMAT.md" "$folder/quire"
   mkdir "$folder/quire/python" && cp -r "$here/../python/src" "$folder/quire/python"
-  cp "$here/../target/release/"{libh5zquire,filter_clock}.so "$folder/quire"
-  cp -r "$here/../.venv-mpi/lib/python3"*/site-packages/hdf5plugin* "$folder/quire/peers"
+  cp "$here/../target/release/libh5zquire.so" "$folder/quire"
+  cp -r "$here/../.venv-measure/lib/python3"*/site-packages/hdf5plugin* "$folder/quire/peers"
   # Of hdf5plugin's filters, mpi.py takes SZ3 and ZFP.
   find "$folder/quire/peers" -name '*.so' ! -name '*sz3*' ! -name '*zfp*' -delete
   find "$folder/quire" -name '*.so' -exec strip {} +
@@ -43,9 +43,9 @@ pack() {
 }
 
 run() {
-  local archive="$1" results="$2"
+  local archive="$1" results="$2" measured
   shift 2
-  mkdir -p "$root" "$(dirname "$results")"
+  mkdir -p "$root" "$results"
   tar -C "$root" -xJf "$archive"
   # The driver's libraries are those of the machine.
   ldconfig -p | sed -n 's/.* => \(.*\/lib\(cuda\|nvidia-[a-z0-9]*\)\.so\.1\)$/\1/p' | xargs -I{} cp -L {} "$root/usr/lib/x86_64-linux-gnu"
@@ -54,13 +54,11 @@ run() {
   unshare --mount bash -euo pipefail -c '
     root="$1"; shift
     for folder in dev proc sys; do mount --rbind "/$folder" "$root/$folder"; done
-    exec chroot "$root" /usr/bin/env -i PATH=/usr/bin:/bin HOME=/root COMMAND="$1" "${@:2}"
-  ' bash "$root" "h5-samples/mpi_device.sh run ARCHIVE FILE $*" \
-    /usr/bin/python3 /quire/h5-samples/mpi.py --plugin /quire --clock /quire/filter_clock.so --peers /quire/peers --results /tmp/mpi.txt --backends cpu,cuda,auto "$@"
-  local measured
+    exec chroot "$root" /usr/bin/env -i PATH=/usr/bin:/bin HOME=/root HDF5_PLUGIN_PATH=/quire QUIRE_PEERS=/quire/peers OMP_NUM_THREADS=1 COMMAND="$1" "${@:2}"
+  ' bash "$root" "h5-samples/mpi_device.sh run ARCHIVE FOLDER $*" /usr/bin/python3 /quire/h5-samples/mpi.py --results /tmp "$@"
   measured="$(python3 "$here/measured.py")"
-  { echo "$measured"; tail -n +2 "$root/tmp/mpi.txt"; } > "$results"
-  { echo "# $measured"; tail -n +2 "$root/tmp/mpi.csv"; } > "${results%.txt}.csv"
+  { echo "$measured"; tail -n +2 "$root/tmp/mpi.txt"; } > "$results/mpi.txt"
+  { echo "# $measured"; tail -n +2 "$root/tmp/mpi.csv"; } > "$results/mpi.csv"
 }
 
 case "${1-}" in

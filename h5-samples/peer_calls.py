@@ -1,7 +1,7 @@
 """How other compressors are called, each as its authors' documentation says. All measurements of this folder take the calls from here and print them.
 
-`FILTERS` are filters of HDF5: the arguments for h5py's create_dataset. `LIBRARIES` are called on an array, without HDF5. What the documents say, and what was
-tried on one to three chunks of each array of arrays.py:
+`FILTERS` are filters of HDF5: the arguments for h5py's create_dataset. `LIBRARIES` are called on an array, without HDF5. `of_library` and `of_plugin` make a
+`Codec` of fields from a library and from this filter. What the documents say, and what was tried on one to three chunks of each array of arrays.py:
 
 SZ3         INTERP_LORENZO, its default, has the best ratio at 1e-2; LORENZO_REG has a better one from 1e-3 on. It has no fill values.
 ZFP         Fixed accuracy is the mode that bounds the error of every value. It has neither fill values nor NaN.
@@ -12,8 +12,6 @@ Blosc2      Byte shuffle before zstd is better for floating-point numbers than b
             be asked for. Level 9 saves 2 % more in twenty times the time.
 pcodec      Level 8 is its default. Level 12 saves 1 % in twenty times the time. It takes values in one dimension.
 gzip        h5py's default level, 4, behind HDF5's shuffle.
-
-Packages are imported where they are needed: some measurements run on machines that lack them.
 """
 
 from __future__ import annotations
@@ -21,12 +19,15 @@ from __future__ import annotations
 import importlib.metadata
 import math
 import re
-import zlib
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
+
+from filter_call import REVERSE, Plugin, chunk_words
+from harness import Field
 
 Shape = tuple[int, ...]
 
@@ -47,26 +48,60 @@ class Library(NamedTuple):
     lossless: bool = False
 
 
+class Codec(NamedTuple):
+    """A compressor of fields at an absolute bound: the call in words, and the calls, which return the seconds that they took, too."""
+
+    call: str
+    compress: Callable[[Field, float], tuple[float, Stream]]
+    decompress: Callable[[Stream, Field], tuple[float, np.ndarray]]
+    lossless: bool = False
+
+
+def of_library(library: Library, gaps_apart: bool = False) -> Codec:
+    """A library as a codec. With `gaps_apart`, it gets a field without its gaps, whose places are counted beside it; taking them out is not timed."""
+
+    def compress(field: Field, bound: float) -> tuple[float, Stream]:
+        values, mask = field.without_gaps if gaps_apart else (field.values, 0)
+        start = time.perf_counter()
+        stream = library.compress(values, bound)
+        return time.perf_counter() - start, Stream(stream.nbytes + mask, stream.content)
+
+    def decompress(stream: Stream, field: Field) -> tuple[float, np.ndarray]:
+        start = time.perf_counter()
+        decoded = library.decompress(stream, field.values)
+        seconds = time.perf_counter() - start
+        has_gaps = gaps_apart and field.without_gaps[1] > 0
+        return seconds, np.where(field.valid, decoded, field.values) if has_gaps else decoded
+
+    return Codec(described(library) + (", gaps apart" if gaps_apart else ""), compress, decompress, library.lossless)
+
+
+def of_plugin(plugin: Callable[[], Plugin], options: Callable[[Field, float], str], call: str) -> Codec:
+    """filter() as a codec, with the fill value declared and options by field and bound."""
+
+    def words(field: Field, bound: float) -> tuple[int, ...]:
+        return chunk_words(options(field, bound), field.values.shape, field.values.dtype, field.fill)
+
+    def compress(field: Field, bound: float) -> tuple[float, Stream]:
+        seconds, stream = plugin().run(0, words(field, bound), field.values)
+        return seconds, Stream(stream.nbytes, stream)
+
+    def decompress(stream: Stream, field: Field) -> tuple[float, np.ndarray]:
+        # A decoder takes no notice of the parameters.
+        seconds, decoded = plugin().run(REVERSE, (), stream.content)
+        return seconds, decoded.view(field.values.dtype).reshape(field.values.shape)
+
+    return Codec(call, compress, decompress)
+
+
 # Filters of HDF5
 
 
-def sz3_filter(_values: np.ndarray, bound: float) -> Any:
+def hdf5plugin() -> Any:
+    """Imported where it is needed, as all packages here: some measurements run on machines that lack them."""
     import hdf5plugin
 
-    return hdf5plugin.SZ3(absolute=bound)
-
-
-def zfp_filter(_values: np.ndarray, bound: float) -> Any:
-    import hdf5plugin
-
-    return hdf5plugin.Zfp(accuracy=bound)
-
-
-def sperr_filter(values: np.ndarray, bound: float) -> Any:
-    import hdf5plugin
-
-    mode = 1 if np.isnan(values).any() else 2 if (np.abs(values) >= 1e35).any() else 0
-    return hdf5plugin.Sperr(absolute=bound, swap=True, missing_value_mode=mode)
+    return hdf5plugin
 
 
 def psnr_of_bound(value_range: float, bound: float) -> float:
@@ -74,35 +109,26 @@ def psnr_of_bound(value_range: float, bound: float) -> float:
     return 20 * math.log10(3**0.5 * max(value_range, bound) / bound)
 
 
+def sperr_filter(values: np.ndarray, bound: float) -> Any:
+    mode = 1 if np.isnan(values).any() else 2 if (np.abs(values) >= 1e35).any() else 0
+    return hdf5plugin().Sperr(absolute=bound, swap=True, missing_value_mode=mode)
+
+
 def sperr_psnr_filter(values: np.ndarray, bound: float) -> Any:
     """SPERR without a bound for single values: a PSNR."""
-    import hdf5plugin
-
     psnr = psnr_of_bound(float(np.ptp(values.astype(np.float64))), bound)
-    return hdf5plugin.Sperr(peak_signal_to_noise_ratio=psnr, swap=True)
-
-
-def blosc2_filter(_values: np.ndarray, _bound: float) -> Any:
-    import hdf5plugin
-
-    return hdf5plugin.Blosc2(cname="zstd", clevel=5, filters=hdf5plugin.Blosc2.SHUFFLE)
-
-
-def bitshuffle_filter(_values: np.ndarray, _bound: float) -> Any:
-    import hdf5plugin
-
-    return hdf5plugin.Bitshuffle(cname="lz4")
+    return hdf5plugin().Sperr(peak_signal_to_noise_ratio=psnr, swap=True)
 
 
 #: By name: a function of the values and the absolute bound that gives create_dataset's arguments.
 FILTERS: dict[str, Callable[[np.ndarray, float], Any]] = {
-    "SZ3": sz3_filter,
-    "ZFP": zfp_filter,
+    "SZ3": lambda _, bound: hdf5plugin().SZ3(absolute=bound),
+    "ZFP": lambda _, bound: hdf5plugin().Zfp(accuracy=bound),
     "SPERR": sperr_filter,
     "SPERR PSNR": sperr_psnr_filter,
-    "Blosc2": blosc2_filter,
-    "bitshuffle": bitshuffle_filter,
-    "gzip": lambda _values, _bound: {"compression": "gzip", "compression_opts": 4, "shuffle": True},
+    "Blosc2": lambda _, __: hdf5plugin().Blosc2(cname="zstd", clevel=5, filters=hdf5plugin().Blosc2.SHUFFLE),
+    "bitshuffle": lambda _, __: hdf5plugin().Bitshuffle(cname="lz4"),
+    "gzip": lambda _, __: {"compression": "gzip", "compression_opts": 4, "shuffle": True},
 }
 LOSSLESS_FILTERS = ("Blosc2", "bitshuffle", "gzip")
 
@@ -211,19 +237,6 @@ LIBRARIES: dict[str, Library] = {
     "Blosc2": Library("blosc2", "blosc2.compress2(values, codec=ZSTD, clevel=5, filters=[SHUFFLE, BYTEDELTA])", blosc2_compress, blosc2_decompress, True),
     "pcodec": Library("pcodec", "standalone.simple_compress(values.ravel(), ChunkConfig())", pcodec_compress, pcodec_decompress, True),
 }
-
-
-# Gaps
-
-
-def without_gaps(values: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, int]:
-    """The values with their mean in place of NaN, infinities and fill values, and the bytes of a deflated bit mask that says where those are. So a user has
-    to treat gaps if a compressor has none; it shortens SZ3's streams of fields with land to as little as 0.4 of their length."""
-    if valid.all():
-        return values, 0
-    filled = values.copy()
-    filled[~valid] = values[valid].mean(dtype=np.float64)
-    return filled, len(zlib.compress(np.packbits(~valid).tobytes()))
 
 
 # Versions

@@ -1,69 +1,49 @@
-"""Draws three pictures: a field before compression, after decompression and its error; the ratios of compare.txt; the speeds of whole_arrays.txt.
+"""Draws two pictures: a field before compression, after decompression and its error; and the ratios of compare.txt.
 
-Run by picture.sh.
+h5-samples/measure picture [--results FOLDER]     bound.png and ratios.png go to FOLDER, where compare.txt is
 """
 
 from __future__ import annotations
 
-import argparse
-import re
 import tempfile
-from dataclasses import dataclass, field
 from pathlib import Path
 
-import h5py
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
-from PIL import Image
 
-import quire_options
+from arrays import generated
+from dataset import Dataset
+from harness import Field, check, parser, psnr, pyplot, quire
 
 FIELD, TITLE, UNIT = "turbulence_resolved", "turbulent velocity, resolved", "m/s"
 SHARES = (1e-1, 1e-2, 1e-3)
-# Rows of whole_arrays.txt, to the first name of which the direction belongs.
-WAYS = {
-    "h5z_quire.{}": ("h5z_quire, all cores", "#d62728", "D"),
-    "h5py's own path": ("h5py, Quire", "#ff9896", "o"),
-    "no filter": ("h5py, no filter", "#7f7f7f", "_"),
-    "the streams alone, H5D{}_chunk": ("HDF5's part alone", "#000000", "_"),
-    "h5py, SZ3": ("h5py, SZ3", "#1f77b4", "o"),
-    "h5py, ZFP": ("h5py, ZFP", "#2ca02c", "o"),
-    "h5py, Blosc2": ("h5py, Blosc2", "#8c564b", "o"),
-    "b2h5py, Blosc2, a new array": ("b2h5py, Blosc2", "#8c564b", "D"),
-    "h5py, gzip": ("h5py, gzip", "#9467bd", "o"),
-}
 CODECS = {"Quire": "#d62728", "SZ3": "#1f77b4", "ZFP": "#2ca02c", "SPERR": "#ff7f0e"}
 
 
-def through_the_filter(values: np.ndarray, share: float) -> "tuple[np.ndarray, float]":
+def through_the_filter(field: Field, share: float) -> tuple[np.ndarray, float]:
     """The field as it is read through HDF5, and the ratio."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "field.h5"
-        words = quire_options.cd_values(f"abs={share * float(np.ptp(values))!r}")
-        with h5py.File(path, "w") as file:
-            file.create_dataset("field", data=values, chunks=(64, 64, 64), compression=quire_options.FILTER_ID, compression_opts=words)
-        with h5py.File(path) as file:
-            return file["field"][()], values.nbytes / file["field"].id.get_storage_size()
+        data = Dataset(Path(folder) / "field.h5", (64, 64, 64), quire(f"abs={share * field.range!r}"))
+        data.write(field.values)
+        return data.values(), field.values.nbytes / data.nbytes()
 
 
-def draw_bound(data: Path, target: Path) -> None:
-    values = np.load(data / f"{FIELD}.npy")
-    middle, span = len(values) // 2, float(np.ptp(values))
-    figure, axes = plt.subplots(2, 1 + len(SHARES), figsize=(13, 6.4), layout="constrained")
-    limits = {"vmin": float(values[middle].min()), "vmax": float(values[middle].max()), "cmap": "viridis"}
-    shown = axes[0, 0].imshow(values[middle], **limits)
+def draw_bound(target: Path) -> None:
+    from PIL import Image
+
+    field = generated(FIELD)
+    middle = len(field.values) // 2
+    figure, axes = pyplot().subplots(2, 1 + len(SHARES), figsize=(13, 6.4), layout="constrained")
+    limits = {"vmin": float(field.values[middle].min()), "vmax": float(field.values[middle].max()), "cmap": "viridis"}
+    shown = axes[0, 0].imshow(field.values[middle], **limits)
     axes[0, 0].set_title(f"{TITLE}, {UNIT}", fontsize=11)
     for column, share in zip(axes.T[1:], SHARES):
-        read, ratio = through_the_filter(values, share)
-        error = read.astype("f8") - values.astype("f8")
-        assert np.abs(error).max() <= share * span
+        read, ratio = through_the_filter(field, share)
+        bound = share * field.range
+        check(field, read, bound)
         column[0].imshow(read[middle], **limits)
         column[0].set_title(f"bound {share:g} of range, ratio {ratio:.1f}", fontsize=11)
-        errors = column[1].imshow(error[middle] / (share * span), vmin=-1, vmax=1, cmap="RdBu")
-        column[1].set_title(f"PSNR {20 * np.log10(span / np.sqrt(np.mean(error**2))):.1f} dB")
+        errors = column[1].imshow((read[middle].astype("f8") - field.values[middle]) / bound, vmin=-1, vmax=1, cmap="RdBu")
+        column[1].set_title(f"PSNR {psnr(field, read):.1f} dB")
     axes[1, 0].axis("off")
     figure.colorbar(shown, ax=axes[0, -1], label=UNIT)
     figure.colorbar(errors, ax=axes[1, -1], label="error, in bounds")
@@ -75,9 +55,9 @@ def draw_bound(data: Path, target: Path) -> None:
     Image.open(target).convert("P", palette=Image.Palette.ADAPTIVE, colors=64).save(target, optimize=True)
 
 
-def ratios(table: Path) -> "dict[float, list[tuple[str, dict[str, float]]]]":
+def ratios(table: Path) -> dict[float, list[dict[str, float]]]:
     """Ratios of the arrays of compare.txt, by bound: the rows of its first table."""
-    found: "dict[float, list[tuple[str, dict[str, float]]]]" = {}
+    found: dict[float, list[dict[str, float]]] = {}
     lines = iter(table.read_text().splitlines())
     names = next(line for line in lines if line.startswith("array ")).split()[2 : 2 + len(CODECS)]
     assert names == list(CODECS), names
@@ -85,18 +65,17 @@ def ratios(table: Path) -> "dict[float, list[tuple[str, dict[str, float]]]]":
         cells = line.split()
         if not cells:
             break
-        row = {codec: float(cell.rstrip("!*")) for codec, cell in zip(names, cells[2:]) if cell != "-"}
-        found.setdefault(float(cells[1]), []).append((cells[0], row))
+        found.setdefault(float(cells[1]), []).append({codec: float(cell.rstrip("!*")) for codec, cell in zip(names, cells[2:]) if cell != "-"})
     return found
 
 
 def draw_ratios(table: Path, target: Path) -> None:
     by_bound = ratios(table)
-    figure, axes = plt.subplots(1, len(by_bound), figsize=(16, 4), sharey=True, layout="constrained")
+    figure, axes = pyplot().subplots(1, len(by_bound), figsize=(16, 4), sharey=True, layout="constrained")
     for axis, (bound, rows) in zip(axes, by_bound.items()):
-        ordered = sorted(rows, key=lambda row: row[1]["Quire"])
+        ordered = sorted(rows, key=lambda row: row["Quire"])
         for codec, color in CODECS.items():
-            axis.plot([row.get(codec, np.nan) for _, row in ordered], color=color, marker=".", lw=1.8 if codec == "Quire" else 1, label=codec)
+            axis.plot([row.get(codec, np.nan) for row in ordered], color=color, marker=".", lw=1.8 if codec == "Quire" else 1, label=codec)
         axis.set_yscale("log")
         axis.set_title(f"bound {bound:g} of each range", fontsize=11)
         axis.set_xlabel(f"{len(ordered)} arrays, by our ratio")
@@ -106,64 +85,10 @@ def draw_ratios(table: Path, target: Path) -> None:
     figure.savefig(target, dpi=90)
 
 
-@dataclass
-class Run:
-    """A run of whole_arrays.py: what it measured, and for each direction and way the median, the least and the most GB/s."""
-
-    title: str
-    speeds: "dict[str, dict[str, tuple[float, float, float]]]" = field(default_factory=dict)
-
-
-def runs_of(table: Path) -> "list[Run]":
-    found: "list[Run]" = []
-    direction, threads, backend, bound = "", "", "", ""
-    for line in table.read_text().splitlines():
-        if rel := re.search(r"^command: .*?(?:--rel (\S+)|$)", line):
-            bound = rel[1] or "1e-3"
-        elif machine := re.search(r"^machine: .*, (\d+) threads, (\w+):", line):
-            threads, backend = machine[1], {"cuda": "GPU", "cpu": "CPU"}[machine[2]]
-        elif chunks := re.search(r"^array: .* chunks (\d+)x", line):
-            found.append(Run(f"{chunks[1]}³\n{bound}\n{backend}\n{threads}\nthreads"))
-        elif head := re.search(r"^(write|read), GB/s ", line):
-            direction = head[1]
-            found[-1].speeds[direction] = {}
-        elif not line:
-            direction = ""
-        elif direction and (row := re.search(r"^(\S.*?)  +([\d.]+) +([\d.]+)- *([\d.]+) ", line)):
-            found[-1].speeds[direction][row[1]] = (float(row[2]), float(row[3]), float(row[4]))
-    return found
-
-
-def draw_whole_arrays(table: Path, target: Path) -> None:
-    runs = runs_of(table)
-    figure, axes = plt.subplots(1, 2, figsize=(13, 4.6), sharey=True, layout="constrained")
-    for axis, direction in zip(axes, ("write", "read")):
-        for way, (label, color, marker) in WAYS.items():
-            named = way.format(direction)
-            shown = [(at, run.speeds[direction][named]) for at, run in enumerate(runs) if named in run.speeds[direction]]
-            if not shown:
-                continue
-            medians = [median for _, (median, _, _) in shown]
-            spread = [[median - least for _, (median, least, _) in shown], [most - median for _, (median, _, most) in shown]]
-            axis.errorbar([at for at, _ in shown], medians, spread, color=color, marker=marker, ms=12 if marker == "_" else 6, ls="", lw=1, label=label)
-        axis.set_yscale("log")
-        axis.set_xticks(range(len(runs)), [run.title for run in runs], fontsize=8)
-        axis.margins(x=0.08)
-        axis.set_title(direction)
-        axis.grid(axis="y", alpha=0.3)
-    axes[0].set_ylabel("GB/s of f32")
-    figure.legend(*axes[1].get_legend_handles_labels(), loc="outside right center")
-    figure.savefig(target, dpi=90)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("results", type=Path)
-    arguments = parser.parse_args()
-    draw_bound(arguments.data, arguments.results / "bound.png")
-    draw_ratios(arguments.results / "compare.txt", arguments.results / "ratios.png")
-    draw_whole_arrays(arguments.results / "whole_arrays.txt", arguments.results / "whole_arrays.png")
+    folder = parser(__doc__).parse_args().results
+    draw_bound(folder / "bound.png")
+    draw_ratios(folder / "compare.txt", folder / "ratios.png")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Many processes and one GPU: the sum of their throughput, with every backend, and what short and long processes take.
 
-    h5-samples/processes.py --plugin FOLDER [--results FILE] [--processes 1,2,4,8,16] [--edges 64,128] [--backends cpu,cuda,auto] [--short] [--ranks 16]
+    h5-samples/measure processes [--processes 1,2,4,8,16] [--edges 64,128] [--backends cpu,cuda,auto] [--short] [--ranks 16]
 
 Each process compresses chunks of 64^3 or 128^3 f32 of turbulence, 16 or two of them in turns. "Alone" is quire_compress, called through ctypes again and again:
 a chunk goes from the process's memory to a stream from malloc, which is freed. "h5py" writes files in /dev/shm. The processes of all backends live side by
@@ -13,8 +13,8 @@ the share of all processes but one.
 
 from __future__ import annotations
 
-import argparse
 import ctypes
+import functools
 import hashlib
 import itertools
 import os
@@ -22,18 +22,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from itertools import product
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 
-import h5py
 import numpy as np
 
-from filter_call import PLUGIN_FILE, REVERSE, Plugin, bound_words, chunk_words
-from gpu import velocity
-from measured import measured
-from paper import FILTER, machine, step
+from dataset import Dataset
+from filter_call import REVERSE, Bytes, Plugin, chunk_words
+from harness import Field, Remote, Report, check, cubes, in_turns, parser, plugin_file, quire, seconds, step, velocity
 
 RELATIVE = (1e-3, 1e-4)
 # Chunks of the field that a process takes in turns, by their extent.
@@ -46,43 +43,30 @@ DOUBTFUL, DOUBTFUL_ROUNDS = 0.97, 2
 QUIRE_F32 = 0
 
 
-class Bytes(ctypes.Structure):
-    """quire_bytes"""
-
-    _fields_ = [("address", ctypes.c_void_p), ("length", ctypes.c_size_t)]
-
-
 class Worker:
     """A process's side."""
 
-    def __init__(self, folder: Path, plugin: Path, number: int) -> None:
-        self.field = np.load(folder / "field.npy", mmap_mode="r")
-        self.span = float(np.load(folder / "span.npy"))
-        self.chunks = {edge: [self.chunk(edge, number * 5 + index) for index in range(count)] for edge, count in CHUNKS.items()}
-        self.arrays = {edge: np.concatenate(chunks) for edge, chunks in self.chunks.items()}
-        self.plugin = Plugin(plugin / PLUGIN_FILE)
+    def __init__(self, folder: Path, number: int) -> None:
+        field = np.load(folder / "field.npy", mmap_mode="r")
+        self.span = float(np.ptp(field))
+        self.chunks = {}
+        for edge, count in CHUNKS.items():
+            parts = cubes(field, edge)
+            self.chunks[edge] = parts[(number * 5 + np.arange(count)) % len(parts)]
+        self.examples = {edge: np.ascontiguousarray(field[:edge, :edge, :edge]) for edge in CHUNKS}
+        self.plugin = Plugin(plugin_file())
         self.file = folder / f"{os.getpid()}.h5"
 
-    def chunk(self, edge: int, number: int) -> np.ndarray:
-        """One of the chunks of the field."""
-        parts = self.field.shape[0] // edge
-        first = [edge * int(index) for index in np.unravel_index(number % parts**3, (parts,) * 3)]
-        return np.ascontiguousarray(self.field[tuple(slice(start, start + edge) for start in first)])
-
     def check(self) -> str:
-        """A sum of the streams of a chunk of each extent, whose bounds hold."""
+        """A sum of the streams of the field's first chunk of each extent, whose bounds hold."""
         digest = hashlib.sha256()
-        for edge, relative in product(CHUNKS, RELATIVE):
-            example = self.chunk(edge, 0)
-            words = chunk_words(relative * self.span, example.shape)
-            _, stream = self.plugin.run(0, words, example)
-            digest.update(stream.tobytes())
-            if self.compressed(example, relative) != stream.tobytes():
+        for (edge, example), relative in itertools.product(self.examples.items(), RELATIVE):
+            bound = relative * self.span
+            trip = self.plugin.round_trip(f"abs={bound!r}", example)
+            digest.update(trip.stream.tobytes())
+            if self.compressed(example, relative) != trip.stream.tobytes():
                 raise RuntimeError("quire_compress and filter() make different streams")
-            _, restored = self.plugin.run(REVERSE, words, stream.copy())
-            errors = np.abs(restored.view(np.float32).astype(np.float64) - example.ravel())
-            if not np.all(errors <= relative * self.span):
-                raise RuntimeError(f"the bound {relative:g} is broken: {errors.max():g}")
+            check(Field(f"{edge}^3", example), trip.decoded, bound)
         return digest.hexdigest()
 
     def arguments(self, chunk: np.ndarray, relative: float, stream: Bytes) -> tuple[object, ...]:
@@ -96,7 +80,7 @@ class Worker:
         """The stream that quire_compress makes of a chunk."""
         stream = Bytes()
         status = self.plugin.library.quire_compress(*self.arguments(chunk, relative, stream))
-        result = ctypes.string_at(stream.address, stream.length)
+        result = stream.content()
         self.plugin.library.quire_free(ctypes.byref(stream))
         if status:
             raise RuntimeError(f"quire_compress failed: {result.decode()}")
@@ -118,116 +102,111 @@ class Worker:
 
     def h5py(self, edge: int, relative: float) -> Callable[[], int]:
         """Writes a file with a dataset of all chunks."""
-        options = {"compression": FILTER, "compression_opts": bound_words(relative * self.span)}
-        array = self.arrays[edge]
+        array = self.chunks[edge].reshape(-1, edge, edge)
+        data = Dataset(self.file, (edge,) * 3, quire(f"abs={relative * self.span!r}"))
 
         def write() -> int:
-            with h5py.File(self.file, "w") as file:
-                file.create_dataset("v", data=array, chunks=(edge,) * 3, **options)
+            data.write(array)
             return array.nbytes
 
         return write
 
+    def speed(self, what: str, edge: int, relative: float, lead: float, taken: float, start: float) -> float:
+        """GB/s. All processes begin together."""
+        work = getattr(self, what)(edge, relative)
+        time.sleep(max(0.0, start - time.time()))
+        gigabytes_a_second(work, lead)
+        return gigabytes_a_second(work, taken)
 
-def gigabytes_a_second(work: Callable[[], int], seconds: float) -> float:
+
+def gigabytes_a_second(work: Callable[[], int], limit: float) -> float:
     start, done = time.perf_counter(), 0
-    while (taken := time.perf_counter() - start) < seconds:
+    while (taken := time.perf_counter() - start) < limit:
         done += work()
     return done / max(taken, 1e-9) / 1e9
 
 
-def serve(folder: str, plugin: str, number: str) -> None:
-    worker = Worker(Path(folder), Path(plugin), int(number))
-    print(worker.check(), flush=True)
-    for line in sys.stdin:
-        what, edge, relative, lead, seconds, start = line.split()
-        work = getattr(worker, what)(int(edge), float(relative))
-        # All begin together.
-        time.sleep(max(0.0, float(start) - time.time()))
-        gigabytes_a_second(work, float(lead))
-        print(gigabytes_a_second(work, float(seconds)), flush=True)
-
-
-class Remote:
-    """The parent's end of a process."""
-
-    def __init__(self, folder: Path, plugin: Path, backend: str, number: int) -> None:
-        command = [sys.executable, __file__, "serve", str(folder), str(plugin), str(number)]
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, env={**os.environ, "QUIRE_BACKEND": backend}, stdin=pipe, stdout=pipe, text=True)
-
-    def ask(self, *words: object) -> None:
-        self.process.stdin.write(" ".join(map(str, words)) + "\n")
-        self.process.stdin.flush()
-
-    def answer(self) -> str:
-        line = self.process.stdout.readline().strip()
-        if not line:
-            raise RuntimeError("a process ended, see above")
-        return line
-
-
-def together(remotes: list[Remote], what: str, edge: int, relative: float, lead: float = LEAD_SECONDS, seconds: float = SECONDS) -> float:
+def together(remotes: list[Remote], what: str, edge: int, relative: float, lead: float = LEAD_SECONDS, taken: float = SECONDS) -> float:
     """The sum of GB/s."""
     start = time.time() + 0.03
     for remote in remotes:
-        remote.ask(what, edge, relative, lead, seconds, start)
-    return sum(float(remote.answer()) for remote in remotes)
+        remote.ask("speed", what, edge, relative, lead, taken, start)
+    return sum(remote.answer() for remote in remotes)
 
 
-ONE = """
-import sys, time; sys.path.insert(0, sys.argv[1])
-import h5py, numpy as np
-from pathlib import Path
-from filter_call import bound_words, chunk_words, Plugin
-folder, plugin, chunks = Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-field, span = np.load(folder / "field.npy", mmap_mode="r"), float(np.load(folder / "span.npy"))
-data = np.ascontiguousarray(field[:64, :64, :64])
-if chunks <= 4:
-    with h5py.File(folder / "one.h5", "w") as file:
-        file.create_dataset("v", data=np.concatenate([data] * chunks), chunks=(64,) * 3, compression=33791, compression_opts=bound_words(1e-4 * span))
-else:
-    plugin, words = Plugin(plugin + "/libh5zquire.so"), chunk_words(1e-4 * span, data.shape)
-    for _ in range(chunks): plugin.call(0, words, data)
-"""
+def rows(remotes: dict[str, list[Remote]], ways: list[str], edges: list[int], counts: list[int], rounds: int) -> Iterator[list[object]]:
+    yield ["", "", "bound", "processes", *remotes, "auto / better", "one + cores", "all rounds"]
+    of_one: dict[tuple[str, int, float], float] = {}
+    for what, edge, relative, count in itertools.product(ways, edges, RELATIVE, counts):
+        calls = {backend: functools.partial(together, own[:count], what, edge, relative) for backend, own in remotes.items()}
+        if "auto" in calls:
+            calls["auto"](0, ROW_SECONDS)
+        speeds = in_turns(calls, rounds)
+        better, ratio = [backend for backend in calls if backend != "auto"], None
+        if better and "auto" in calls:
+            ratio = median(speeds["auto"]) / max(median(speeds[backend]) for backend in better)
+            if ratio < DOUBTFUL:
+                speeds = {backend: speeds[backend] + more for backend, more in in_turns(calls, DOUBTFUL_ROUNDS).items()}
+                ratio = median(speeds["auto"]) / max(median(speeds[backend]) for backend in better)
+        middle = {backend: median(own) for backend, own in speeds.items()}
+        if count == 1 and "cuda" in middle:
+            of_one[what, edge, relative] = middle["cuda"]
+        one = of_one.get((what, edge, relative))
+        total = f"{one + middle['cpu'] * (count - 1) / count:.1f}" if one and "cpu" in middle else ""
+        every = "; ".join(f"{backend} " + " ".join(f"{speed:.1f}" for speed in own) for backend, own in speeds.items())
+        cells = (f"{speed:.1f}" for speed in middle.values())
+        yield [what, f"{edge}^3", f"{relative:g}", count, *cells, "" if ratio is None else f"{ratio:.2f}", total, every]
 
 
-def whole_processes(folder: Path, plugin: Path, backends: list[str], chunks: int, repeats: int) -> list[str]:
+# Whole processes
+
+
+def one(folder: str, chunks: str) -> None:
+    """A process that compresses so many chunks: a few through h5py, many by filter()."""
+    field, count = np.load(Path(folder) / "field.npy", mmap_mode="r"), int(chunks)
+    chunk, bound = np.ascontiguousarray(field[:64, :64, :64]), 1e-4 * float(np.ptp(field))
+    if count <= 4:
+        Dataset(Path(folder) / "one.h5", (64,) * 3, quire(f"abs={bound!r}")).write(np.concatenate([chunk] * count))
+    else:
+        plugin, words = Plugin(plugin_file()), chunk_words(f"abs={bound!r}", chunk.shape)
+        for _ in range(count):
+            plugin.call(0, words, chunk)
+
+
+def whole_processes(report: Report, folder: Path, backends: list[str], chunks: int, repeats: int) -> None:
     """Seconds of processes, from their start to their end."""
-    times: dict[str, list[float]] = {backend: [] for backend in backends}
-    for _ in range(repeats):
-        for backend in backends:
-            start = time.perf_counter()
-            command = [sys.executable, "-c", ONE, str(Path(__file__).parent), str(folder), str(plugin.resolve()), str(chunks)]
-            subprocess.run(command, env={**os.environ, "QUIRE_BACKEND": backend}, check=True)
-            times[backend].append(time.perf_counter() - start)
-    what = "through h5py" if chunks <= 4 else "by filter()"
-    lines = [f"a process that compresses {chunks} chunks of 64^3 at 1e-4 {what}, s from start to end: median (all)"]
-    lines += [f"{backend:>8} {median(own):8.3f}   ({' '.join(f'{seconds:.3f}' for seconds in own)})" for backend, own in times.items()]
-    return [*lines, ""]
 
+    def run(backend: str) -> float:
+        command = [sys.executable, __file__, "one", str(folder), str(chunks)]
+        return seconds(lambda: subprocess.run(command, env=os.environ | {"QUIRE_BACKEND": backend}, check=True))
+
+    taken = in_turns({backend: functools.partial(run, backend) for backend in backends}, repeats)
+    report.say(
+        "", f"a process that compresses {chunks} chunks of 64^3 at 1e-4 {'through h5py' if chunks <= 4 else 'by filter()'}, s from start to end: median (all)"
+    )
+    report.table([backend, f"{median(own):.3f}", f"({' '.join(f'{one:.3f}' for one in own)})"] for backend, own in taken.items())
+
+
+# Ranks of MPI
 
 # Chunks of 64^3 that a rank compresses, or decompresses, before it meets the others; the seconds that ranks do so with each backend; and windows of them.
 MEET_AFTER, RANK_SECONDS = 8, {"cpu": 4.0, "cuda": 3.0, "auto": 12.0}
 WINDOWS = ((0.0, 1.0), (1.0, 2.0), (2.0, 4.0), (4.0, 8.0), (8.0, 1e9))
 
 
-def meet(folder: str, plugin: str, seconds: str) -> None:
+def meet(folder: str, limit: str) -> None:
     """A rank of MPI: all compress their chunks and meet, decompress them and meet."""
     from mpi4py import MPI
 
     ranks = MPI.COMM_WORLD
-    worker = Worker(Path(folder), Path(plugin), ranks.rank)
-    words = chunk_words(RELATIVE[0] * worker.span, (64,) * 3)
+    worker = Worker(Path(folder), ranks.rank)
+    words = chunk_words(f"abs={RELATIVE[0] * worker.span!r}", (64,) * 3)
     chunks = worker.chunks[64][:MEET_AFTER]
     ranks.Barrier()
     begun, rounds, is_over = time.perf_counter(), [], False
     while not is_over:
         ranks.Barrier()
-        times, streams = [time.perf_counter()], []
-        for chunk in chunks:
-            _, length = worker.plugin.call(0, words, chunk)
-            streams.append(worker.plugin.bytes(length).copy())
+        times, streams = [time.perf_counter()], [worker.plugin.run(0, words, chunk)[1] for chunk in chunks]
         ranks.Barrier()
         times.append(time.perf_counter())
         for stream in streams:
@@ -235,7 +214,7 @@ def meet(folder: str, plugin: str, seconds: str) -> None:
         ranks.Barrier()
         times.append(time.perf_counter())
         rounds.append((times[0] - begun, times[1] - times[0], times[2] - times[1]))
-        is_over = ranks.bcast(times[2] - begun > float(seconds))
+        is_over = ranks.bcast(times[2] - begun > float(limit))
     if ranks.rank == 0:
         on_card = memory_on_the_card()
         size = ranks.size * sum(chunk.nbytes for chunk in chunks) / 1e9
@@ -247,16 +226,14 @@ def meet(folder: str, plugin: str, seconds: str) -> None:
         print(f"{'':8} memory in use on the card after that: {on_card}", flush=True)
 
 
-def ranks_that_meet(folder: Path, plugin: Path, backends: list[str], ranks: int) -> list[str]:
+def ranks_that_meet(report: Report, folder: Path, backends: list[str], ranks: int) -> None:
     """GB/s of ranks that wait for the slowest."""
-    lines = [f"{ranks} ranks that meet after every {MEET_AFTER} chunks of 64^3 at 1e-3: medians of rounds, by the time since they began"]
-    lines.append(f"{'':<34}{'compress':>10}{'decompress':>11}, GB/s")
+    report.say("", f"{ranks} ranks that meet after every {MEET_AFTER} chunks of 64^3 at 1e-3: medians of rounds, by the time since they began")
+    report.say(f"{'':<34}{'compress':>10}{'decompress':>11}, GB/s")
     for backend in backends:
         command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-n", str(ranks)]
-        command += [sys.executable, __file__, "meet", str(folder), str(plugin), str(RANK_SECONDS[backend])]
-        ended = subprocess.run(command, env={**os.environ, "QUIRE_BACKEND": backend}, check=True, stdout=subprocess.PIPE, text=True)
-        lines += ended.stdout.splitlines()
-    return [*lines, ""]
+        command += [sys.executable, __file__, "meet", str(folder), str(RANK_SECONDS[backend])]
+        report.say(*subprocess.run(command, env=os.environ | {"QUIRE_BACKEND": backend}, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines())
 
 
 def memory_on_the_card() -> str:
@@ -267,90 +244,48 @@ def memory_on_the_card() -> str:
         return "not known"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--plugin", type=Path, required=True, help="folder of libh5zquire.so, built with kernels")
-    parser.add_argument("--results", type=Path, help="the table goes to this file as well")
-    parser.add_argument("--processes", default="1,2,4,8,16")
-    parser.add_argument("--backends", default="cpu,cuda,auto")
-    parser.add_argument("--edges", default=",".join(map(str, CHUNKS)), help="extents of chunks")
-    parser.add_argument("--ways", default="alone,h5py")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--short", action="store_true", help="measure whole processes as well: four chunks, and 4 GB")
-    parser.add_argument("--ranks", type=int, help="measure as many ranks of MPI as well, which meet after every few chunks; needs mpirun and mpi4py")
-    arguments = parser.parse_args()
-    plugin = arguments.plugin.resolve()
-    os.environ["HDF5_PLUGIN_PATH"] = str(plugin)
+def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("--processes", default="1,2,4,8,16")
+    options.add_argument("--backends", default="cpu,cuda,auto")
+    options.add_argument("--edges", default=",".join(map(str, CHUNKS)), help="extents of chunks")
+    options.add_argument("--ways", default="alone,h5py")
+    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--short", action="store_true", help="measure whole processes as well: four chunks, and 4 GB")
+    options.add_argument("--ranks", type=int, help="measure as many ranks of MPI as well, which meet after every few chunks; needs mpirun and mpi4py")
+    arguments = options.parse_args()
     counts, edges = ([int(number) for number in text.split(",")] for text in (arguments.processes, arguments.edges))
-    backends, ways = arguments.backends.split(","), arguments.ways.split(",")
-    lines = [measured(), f"machine: {machine()}", f"command: h5-samples/processes.py {' '.join(sys.argv[1:])}"]
-    if "CUDA_MPS_PIPE_DIRECTORY" in os.environ:
-        lines.append("with MPS")
-    lines.append("")
+    backends = arguments.backends.split(",")
+    report = Report("processes", arguments.results, *["with MPS"] * ("CUDA_MPS_PIPE_DIRECTORY" in os.environ), "")
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         folder = Path(name)
         step("field")
-        field = velocity()
-        np.save(folder / "field.npy", field)
-        np.save(folder / "span.npy", float(field.max() - field.min()))
+        np.save(folder / "field.npy", velocity())
         step("starting")
         before = memory_on_the_card()
-        remotes = {backend: [Remote(folder, plugin, backend, number) for number in range(max(counts))] for backend in backends}
-        if len({remote.answer() for own in remotes.values() for remote in own}) != 1:
-            raise RuntimeError("other streams")
+        remotes = {backend: [Remote({"QUIRE_BACKEND": backend}, Worker, folder, number) for number in range(max(counts))] for backend in backends}
+        for remote in itertools.chain(*remotes.values()):
+            remote.ask("check")
+        if len({remote.answer() for remote in itertools.chain(*remotes.values())}) != 1:
+            raise RuntimeError("the processes make different streams")
         for backend, own in remotes.items():
             speed = together(own, "alone", 64, RELATIVE[1], 0, WARM_SECONDS if backend == "auto" else 0.5)
             step(f"warming up {backend}: {speed:.1f} GB/s, {memory_on_the_card()} on the card")
-        lines += [f"memory in use on the card: {before} before, {memory_on_the_card()} after warming up", ""]
-        lines.append(f"{'':<23}{'processes':>10}" + "".join(f"{backend:>8}" for backend in backends) + "   auto / better  one + cores   all rounds")
-        of_one: dict[tuple[str, int, float], float] = {}
-        for what, edge, relative, count in product(ways, edges, RELATIVE, counts):
-            rounds: dict[str, list[float]] = {backend: [] for backend in backends}
-            if "auto" in backends:
-                together(remotes["auto"][:count], what, edge, relative, 0, ROW_SECONDS)
-            for more_rounds in (arguments.rounds, DOUBTFUL_ROUNDS):
-                for _ in range(more_rounds):
-                    for backend in backends:
-                        rounds[backend].append(together(remotes[backend][:count], what, edge, relative))
-                middle = {backend: median(own) for backend, own in rounds.items()}
-                others = [speed for backend, speed in middle.items() if backend != "auto"]
-                ratio = middle["auto"] / max(others) if others and "auto" in middle else None
-                if ratio is None or ratio >= DOUBTFUL:
-                    break
-            share = " " * 16 if ratio is None else f"{ratio:16.2f}"
-            if count == 1 and "cuda" in middle:
-                of_one[what, edge, relative] = middle["cuda"]
-            one = of_one.get((what, edge, relative))
-            total = f"{one + middle['cpu'] * (count - 1) / count:13.1f}" if one and "cpu" in middle else " " * 13
-            every = "; ".join(f"{backend} " + " ".join(f"{speed:.1f}" for speed in own) for backend, own in rounds.items())
-            cells = "".join(f"{middle[backend]:8.1f}" for backend in backends)
-            lines.append(f"{what:<8}{f'{edge}^3':<7}{relative:<8g}{count:>10}{cells}{share}{total}   {every}")
-            print(lines[-1], flush=True)
-        for own in remotes.values():
-            for remote in own:
-                remote.process.stdin.close()
-        for own in remotes.values():
-            for remote in own:
-                remote.process.wait()
-        lines.append("")
+        report.say(f"memory in use on the card: {before} before, {memory_on_the_card()} after warming up", "")
+        report.table(rows(remotes, arguments.ways.split(","), edges, counts, arguments.rounds), 3)
+        for remote in itertools.chain(*remotes.values()):
+            remote.stop()
         if arguments.ranks:
-            step(f"{arguments.ranks} ranks")
-            lines += ranks_that_meet(folder, plugin, backends, arguments.ranks)
+            ranks_that_meet(report, folder, backends, arguments.ranks)
         if arguments.short:
-            for chunks, repeats in ((4, 9), (4000, 2)):
-                step(f"{chunks} chunks")
-                lines += whole_processes(folder, plugin, backends, chunks, repeats)
-    text = "\n".join(lines) + "\n"
-    print(text)
-    if arguments.results:
-        arguments.results.write_text(text)
-    return 0
+            whole_processes(report, folder, backends, 4, 9)
+            whole_processes(report, folder, backends, 4000, 2)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["serve"]:
-        serve(*sys.argv[2:])
+    if sys.argv[1:2] == ["one"]:
+        one(*sys.argv[2:])
     elif sys.argv[1:2] == ["meet"]:
         meet(*sys.argv[2:])
     else:
-        sys.exit(main())
+        main()

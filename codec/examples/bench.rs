@@ -1,5 +1,4 @@
-//! Measures the codec on one thread: `cargo run --release -p quire-codec --example bench [-- REPEATS]`. With `-- REPEATS FILE DIMS BOUND`, as
-//! h5-samples/sweep.py calls it, it measures only the stages of one chunk: little-endian f32 in a file, extents such as 64x64x64, an absolute bound.
+//! Measures the codec on one thread: `cargo run --release -p quire-codec --example bench [-- REPEATS]`.
 //!
 //! For each chunk, the bound is first checked in f64 on every value. Then rows give the ratio, the median and the quartiles of the time, and GB/s of
 //! *uncompressed* data: a row for a copy of the chunk, which no codec can beat, and a row each for compressing and decompressing. The stages have rows of their
@@ -25,13 +24,7 @@ use quire_codec::stages::{book_choice, gaps, lanes};
 use quire_codec::{ByteOrder, CodebookPolicy, Config, Layout, Scalar, Shape, Workspace};
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let repeats = arguments.first().map_or(51, |text| text.parse().expect("REPEATS is a number"));
-    if let [_, file, dims, bound] = &arguments[..] {
-        let dims: Vec<u64> = dims.split('x').map(|side| side.parse().expect("DIMS are numbers")).collect();
-        let chunk = std::fs::read(file).expect("FILE can be read");
-        return stages(&chunk, Shape::new(&dims).expect("a shape"), bound.parse().expect("BOUND is a number"), repeats);
-    }
+    let repeats = std::env::args().nth(1).map_or(51, |text| text.parse().expect("REPEATS is a number"));
     println!("{}", h5_samples::measured());
     println!("machine: {}", h5_samples::processor());
     println!("command: cargo run --release -p quire-codec --example bench -- {repeats}");

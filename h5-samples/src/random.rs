@@ -1,9 +1,12 @@
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
 use std::f64::consts::TAU;
 
-/// xoshiro256++ (Blackman and Vigna, 2019), seeded by splitmix64: fast, and ours, so that no crate's upgrade changes the fields.
-pub(crate) struct Random {
-    state: [u64; 4],
-}
+/// What SplitMix64 adds to its state before each number.
+const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Random numbers by xoshiro256++ (Blackman and Vigna, 2019), a fixed algorithm, so that no crate's upgrade changes the fields.
+pub(crate) struct Random(Xoshiro256PlusPlus);
 
 impl Random {
     /// A stream for one purpose. Streams of different names are independent, so that a new field leaves the others as they were.
@@ -12,30 +15,13 @@ impl Random {
         let name = stream
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
-        let mut counter = splitmix64(seed) ^ name;
-        let state = [(); 4].map(|()| {
-            counter = counter.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            splitmix64(counter)
-        });
-        Self { state }
-    }
-
-    fn next(&mut self) -> u64 {
-        let [a, b, c, d] = &mut self.state;
-        let result = a.wrapping_add(*d).rotate_left(23).wrapping_add(*a);
-        let shifted = *b << 17;
-        *c ^= *a;
-        *d ^= *b;
-        *b ^= *c;
-        *a ^= *d;
-        *c ^= shifted;
-        *d = d.rotate_left(45);
-        result
+        let mixed = SplitMix64::seed_from_u64(seed.wrapping_sub(GOLDEN_GAMMA)).next_u64();
+        Self(Xoshiro256PlusPlus::seed_from_u64(mixed ^ name))
     }
 
     /// Evenly distributed in [0, 1).
     pub(crate) fn uniform(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+        (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// Evenly distributed in [low, high).
@@ -76,13 +62,6 @@ impl Random {
     }
 }
 
-/// The finaliser of Steele, Lea and Flood (2014): every input bit reaches every output bit.
-fn splitmix64(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,7 +81,7 @@ mod tests {
 
     #[test]
     fn streams_differ() {
-        assert_ne!(Random::new(1, "a").next(), Random::new(1, "b").next());
-        assert_ne!(Random::new(1, "a").next(), Random::new(2, "a").next());
+        assert_ne!(Random::new(1, "a").uniform(), Random::new(1, "b").uniform());
+        assert_ne!(Random::new(1, "a").uniform(), Random::new(2, "a").uniform());
     }
 }

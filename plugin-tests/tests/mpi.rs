@@ -209,16 +209,3 @@ fn the_python_functions_of_the_document_send_and_gather_arrays() {
     let report = succeed(command.arg(repository().join("docs/mpi.md")).env("PYTHONPATH", packages));
     assert_says(&report, &["process 0 of 2: the bound holds", "process 1 of 2: the bound holds"]);
 }
-
-#[test]
-fn ranks_on_the_wrong_side_of_a_link_end_the_measurement() {
-    let sandbox = Sandbox::new();
-    let settings = r#"{"link": "10", "ranks": 2, "backends": ["cpu"], "folder": "nowhere"}"#;
-    let mut command = mpirun(&sandbox);
-    command.args(["-n", "4", Python::Debian.interpreter().to_str().expect("a path"), "-m", "mpi4py"]);
-    command.arg(repository().join("h5-samples/mpi_messages.py")).args(["rank", settings]);
-    assert_says(
-        &end_with(ABORTED, &mut command),
-        &["error: mpirun has not put the ranks on two sides of the link: ranks 0 to 1 are in"],
-    );
-}

@@ -30,7 +30,7 @@ const TRAINING_SEED: u64 = 2;
 const CHUNKS: usize = 64;
 /// Error bounds as shares of the field's range.
 const BOUNDS: [f64; 3] = [1e-2, 1e-3, 1e-4];
-/// Second field and bound of the series in the picture. Both of its fields are smooth, and their standard deviations hardly differ.
+/// Second field and bound of the series in the CSV. Both of its fields are smooth, and their standard deviations hardly differ.
 const SHOWN: (&str, f64) = ("ocean_height", 1e-3);
 
 /// A chunk of a series: the tokens of its first plane, and its length.
@@ -279,7 +279,8 @@ fn by_series(all: &[(Series, Vec<CodeLengths>)]) -> String {
 }
 
 /// The command that makes both files.
-const COMMAND: &str = "h5-samples/adaptive.sh h5-samples/results/adaptive.txt";
+const COMMAND: &str =
+    "cargo run --release -p quire-trainer -- adaptive h5-samples/results/adaptive.csv > h5-samples/results/adaptive.txt";
 
 fn preamble() -> String {
     format!(
