@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
+use anyhow::{Error, Result, ensure};
 use clap::Args;
 use quire_codec::options::{self, Options};
 use quire_codec::{Config, Layout, Workspace};
@@ -16,9 +17,8 @@ use crate::compare::{Difference, compare};
 use crate::datasets::{Found, Named, Source};
 use crate::jobs::{self, Jobs};
 use crate::kept;
-use crate::library::message;
 use crate::names::Name;
-use crate::output::{Outcome, Table, complain, grouped, number, print_json, progress, say};
+use crate::output::{Outcome, Table, complain, grouped, print_json, progress, say};
 
 /// Try bounds and chunk shapes on a sample of your data
 ///
@@ -73,51 +73,40 @@ struct Trial {
 ///
 /// # Errors
 /// If there is no dataset of numbers, or data cannot be read.
-pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
     let mut bounds = arguments.bounds.texts();
     if bounds.is_empty() {
         bounds = BOUNDS.map(str::to_owned).to_vec();
     }
     let threads = arguments.jobs.count()?;
-    let given: Vec<Options> =
-        bounds.iter().map(|text| options::parse(text)).collect::<quire_codec::Result<_>>().map_err(message)?;
-    let mut found = Found::default();
-    let choose = |named: Named| {
+    let given: Vec<Options> = bounds.iter().map(|text| options::parse(text)).collect::<quire_codec::Result<_>>()?;
+    let found = Found::of(&arguments.sources, |named: Named| {
         let is_named = named.is_named;
         arguments.choice.source(named, is_named)
-    };
-    for name in &arguments.sources {
-        found.add(name, choose)?;
-    }
+    })?;
     found.skipped.lines(arguments.verbose).iter().for_each(complain);
-    if found.sources.is_empty() {
-        return Err("there is nothing to try: no dataset is left that `quire repack` would compress".to_owned());
-    }
+    let is_any = !found.sources.is_empty();
+    ensure!(is_any, "there is nothing to try: no dataset is left that `quire repack` would compress");
     let ranks: Vec<usize> = found.sources.iter().map(|source| source.extents.len()).collect();
     if let Some(shape) = arguments.chunks.iter().find(|shape| !ranks.contains(&shape.0.len())) {
         let text = shape_text(&shape.0);
         refuse_arguments(&format!("chunks of {text} have {} axes, which none of the datasets has", shape.0.len()));
     }
-    let tasks: Vec<(Source, Vec<Options>)> = found
-        .sources
-        .iter()
-        .flat_map(|source| blocks(source, &arguments.chunks))
-        .map(|source| {
-            let options = options_for(&source, &given, &arguments.choice);
-            (source, options)
-        })
-        .collect();
-    let total: usize = tasks.iter().map(|(source, options)| source.sample(arguments.sample).len() * options.len()).sum();
+    let blocks = found.sources.iter().flat_map(|source| blocks(source, &arguments.chunks));
+    let tasks: Vec<(Vec<Options>, Source)> =
+        blocks.map(|source| (options_for(&source, &given, &arguments.choice), source)).collect();
+    let total: usize = tasks.iter().map(|(options, source)| source.sample(arguments.sample).len() * options.len()).sum();
     let bar = progress(total as u64, "chunks");
     let mut trials = Vec::new();
-    for (source, all) in &tasks {
+    for (all, source) in &tasks {
         bar.set_message(source.name.to_string());
         let tried = try_all(source, all, arguments.sample, threads, || bar.inc(all.len() as u64))?;
         trials.extend(all.iter().map(options::format).zip(tried).map(|(text, trial)| (source, text, trial)));
     }
     bar.finish_and_clear();
     if arguments.json {
-        print_json(&json!({ "trials": trials.iter().map(|(source, text, trial)| trial.json(source, text)).collect::<Vec<_>>() }));
+        let trials = trials.iter().map(|(source, text, trial)| trial.json(source, text));
+        print_json(json!({ "trials": trials.collect::<Value>() }));
     } else {
         print(&trials);
     }
@@ -143,7 +132,7 @@ fn blocks(source: &Source, shapes: &[Shape]) -> Vec<Source> {
 }
 
 /// Tries all options on the sample of one dataset in one shape. Calls `done` after each chunk.
-fn try_all(source: &Source, all: &[Options], sample: usize, threads: usize, done: impl Fn()) -> Result<Vec<Trial>, String> {
+fn try_all(source: &Source, all: &[Options], sample: usize, threads: usize, done: impl Fn()) -> Result<Vec<Trial>> {
     let mut trials: Vec<Trial> = all.iter().map(|_| Trial::default()).collect();
     let mut numbers = source.sample(sample);
     jobs::pipeline(
@@ -155,7 +144,7 @@ fn try_all(source: &Source, all: &[Options], sample: usize, threads: usize, done
         },
         |room: &mut Room, (values, layout)| room.try_chunk(source, all, &values, layout),
         |of_chunk| {
-            trials.iter_mut().zip(of_chunk?).for_each(|(trial, of_chunk)| trial.add(of_chunk));
+            trials.iter_mut().zip(of_chunk).for_each(|(trial, of_chunk)| trial.add(of_chunk));
             done();
             Ok(())
         },
@@ -175,41 +164,32 @@ struct Room {
 
 impl Room {
     /// Tries all options on one chunk. Where options do not hold for it, their trial says why.
-    fn try_chunk(&mut self, source: &Source, all: &[Options], values: &[u8], layout: Layout) -> Result<Vec<Trial>, String> {
+    fn try_chunk(&mut self, source: &Source, all: &[Options], values: &[u8], layout: Layout) -> Vec<Trial> {
         self.decoded.resize(values.len(), 0);
         let mut trials = Vec::new();
         for options in all {
             if !self.is_made {
-                let _ = self.try_once(source, options, values, layout)?;
+                let _ = self.try_once(source, options, values, layout);
             }
-            trials.push(self.try_once(source, options, values, layout)?);
+            let failed = |problem: Error| Trial { problem: Some(format!("{problem:#}")), ..Trial::default() };
+            trials.push(self.try_once(source, options, values, layout).unwrap_or_else(failed));
         }
         self.is_made = true;
-        Ok(trials)
+        trials
     }
 
-    fn try_once(&mut self, source: &Source, options: &Options, values: &[u8], layout: Layout) -> Result<Trial, String> {
-        let refused = |problem: String| Ok(Trial { problem: Some(problem), ..Trial::default() });
+    fn try_once(&mut self, source: &Source, options: &Options, values: &[u8], layout: Layout) -> Result<Trial> {
         let config = Config { fill_value: source.fill_value, ..options.config };
-        let layout = match source.in_bricks(layout, options.brick) {
-            Ok(layout) => layout,
-            Err(problem) => return refused(problem),
-        };
+        let layout = source.in_bricks(layout, options.brick)?;
         let start = Instant::now();
-        if let Err(error) = kept::compress(&mut self.workspace, values, &layout, &config, &source.missing, &mut self.stream) {
-            return refused(error.to_string());
-        }
+        kept::compress(&mut self.workspace, values, &layout, &config, &source.missing, &mut self.stream)?;
         let compressing = start.elapsed();
         let start = Instant::now();
-        let decompressed = self.workspace.decompress(&self.stream, &mut self.decoded);
+        self.workspace.decompress(&self.stream, &mut self.decoded)?;
         let decompressing = start.elapsed();
-        decompressed.map_err(|error| format!("{}: {error}", source.name))?;
-        let (difference, problem) = match compare(values, &self.decoded, source.kind(), Some(config.bound)).kept() {
-            Ok(difference) => (difference, None),
-            Err(reason) => (Difference::default(), Some(reason)),
-        };
+        let difference = compare(values, &self.decoded, source.elements(), Some(config.bound)).kept()?;
         let (bytes, stored) = (values.len() as u64, self.stream.len() as u64);
-        Ok(Trial { chunks: 1, bytes, stored, compressing, decompressing, difference, problem })
+        Ok(Trial { chunks: 1, bytes, stored, compressing, decompressing, difference, problem: None })
     }
 }
 
@@ -239,7 +219,7 @@ impl Trial {
 
     fn json(&self, source: &Source, options: &str) -> Value {
         json!({
-            "dataset": source.name.json(),
+            "dataset": source.name,
             "type": source.numbers.scalar.to_string(),
             "options": options,
             "chunk_shape": source.block,
@@ -247,11 +227,11 @@ impl Trial {
             "of_chunks": source.blocks(),
             "bytes": self.bytes,
             "stored_bytes": self.stored,
-            "ratio": number(self.ratio()),
-            "psnr": number(self.difference.psnr()),
-            "greatest_error": number(self.difference.greatest),
-            "compress_mb_s": number(self.speed(self.compressing)),
-            "decompress_mb_s": number(self.speed(self.decompressing)),
+            "ratio": self.ratio(),
+            "psnr": self.difference.psnr(),
+            "greatest_error": self.difference.greatest,
+            "compress_mb_s": self.speed(self.compressing),
+            "decompress_mb_s": self.speed(self.decompressing),
             "small_chunks": small_chunks(source).map(|small| small.to_string()),
             "far_value": self.difference.far.map(|far| far.to_string()),
             "problem": self.problem,
@@ -264,18 +244,8 @@ fn small_chunks(source: &Source) -> Option<SmallChunks> {
 }
 
 fn print(trials: &[(&Source, String, Trial)]) {
-    let mut table = Table::new(&[
-        "dataset",
-        "type",
-        "chunks",
-        "tried",
-        "options",
-        "ratio",
-        "PSNR/dB",
-        "largest error",
-        "in MB/s",
-        "out MB/s",
-    ]);
+    let heading = ["dataset", "type", "chunks", "tried", "options", "ratio", "PSNR/dB", "largest error", "in MB/s", "out MB/s"];
+    let mut table = Table::new(&heading);
     for (source, options, trial) in trials {
         let tried = format!("{} of {}", trial.chunks, source.blocks());
         let type_name = source.numbers.scalar.to_string().to_lowercase();

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context as _, Error, Result, ensure};
 use clap::Args;
 use quire_codec::options::{self, Options};
 use quire_codec::stages::adaptive::{AdaptiveDictionary, MAX_USER_BOOKS, UserDictionary};
@@ -14,7 +15,6 @@ use quire_trainer::user_books::user_books;
 
 use crate::arguments::{Shape, shape};
 use crate::datasets::{Found, Source};
-use crate::library::message;
 use crate::names::Name;
 use crate::output::{Outcome, complain, progress, say};
 use crate::part;
@@ -55,17 +55,14 @@ pub(crate) struct Arguments {
 ///
 /// # Errors
 /// A message that names the file, dataset or option and says what is wrong with it.
-pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
-    let given: Vec<Options> =
-        arguments.options.iter().map(|text| options::parse(text)).collect::<Result<_, _>>().map_err(message)?;
-    let mut found = Found::default();
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
+    let given: Vec<Options> = arguments.options.iter().map(|text| options::parse(text)).collect::<Result<_, _>>()?;
     let block = arguments.chunks.as_ref().map(|Shape(sides)| &sides[..]);
-    for name in &arguments.sources {
-        found.add(name, |named| match named.dataset? {
-            dataset if dataset.size() < 2 => Err("it has fewer than two values".to_owned()),
-            dataset => Source::new(dataset, named.name, block),
-        })?;
-    }
+    let found = Found::of(&arguments.sources, |named| {
+        let dataset = named.dataset.map_err(Error::msg)?;
+        ensure!(dataset.size() >= 2, "it has fewer than two values");
+        Source::new(dataset, named.name, block)
+    })?;
     found.skipped.lines(arguments.verbose).iter().for_each(complain);
     let chunks = chunks(&found, &given, arguments.sample)?;
     let books = books_for(&chunks.iter().collect::<Vec<_>>(), arguments.books);
@@ -78,17 +75,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
         say(format_args!("the built-in codebooks suit these data: others would save nothing, and none are written"));
         return Ok(Outcome::Done);
     }
-    let sources: Vec<String> = arguments.sources.iter().map(|source| Name::from(&**source).to_string()).collect();
+    let sources: Vec<String> = arguments.sources.iter().map(|source| Name::from(source).to_string()).collect();
     let origin = format!("{} at {}", sources.join(", "), arguments.options.join(" and "));
     write(&UserDictionary { origin, books: books.clone() }, &arguments.output)?;
-    let output = Name::from(&*arguments.output);
+    let output = Name::from(&arguments.output);
     say(format_args!("{} codebooks in {output}, to be used with QUIRE_DICTIONARY={output}", books.len()));
     report(&chunks, arguments.books);
     Ok(Outcome::Done)
 }
 
 /// Compresses the sampled chunks of all sources at every bound.
-fn chunks(found: &Found, given: &[Options], sample: usize) -> Result<Vec<Chunk>, String> {
+fn chunks(found: &Found, given: &[Options], sample: usize) -> Result<Vec<Chunk>> {
     let total: usize = found.sources.iter().map(|source| source.sample(sample).len()).sum();
     let progress = progress(total as u64, "chunks");
     let mut workspace = Workspace::default();
@@ -99,17 +96,15 @@ fn chunks(found: &Found, given: &[Options], sample: usize) -> Result<Vec<Chunk>,
             let layout = source.read(number, &mut bytes)?;
             for Options { config, brick } in given {
                 let config = Config { fill_value: source.fill_value, ..*config };
-                let layout = source.in_bricks(layout, *brick).map_err(|error| format!("{}: {error}", source.name))?;
+                let layout = source.in_bricks(layout, *brick).with_context(|| source.name.clone())?;
                 let chunk = Chunk::new(&bytes, &layout, &config, &mut workspace);
-                chunks.push(chunk.map_err(|error| format!("{}: {error}", source.name))?);
+                chunks.push(chunk.with_context(|| source.name.clone())?);
             }
             progress.inc(1);
         }
     }
     progress.finish_and_clear();
-    if chunks.is_empty() {
-        return Err("there is nothing to learn from: no dataset of numbers, or none of its chunks".to_owned());
-    }
+    ensure!(!chunks.is_empty(), "there is nothing to learn from: no dataset of numbers, or none of its chunks");
     Ok(chunks)
 }
 
@@ -119,10 +114,10 @@ fn books_for(chunks: &[&Chunk], count: usize) -> Vec<CodeLengths> {
 }
 
 /// Writes the dictionary file. After an error there is no partial file.
-fn write(dictionary: &UserDictionary, path: &Path) -> Result<(), String> {
-    let bytes = dictionary.to_bytes()?;
+fn write(dictionary: &UserDictionary, path: &Path) -> Result<()> {
+    let bytes = dictionary.to_bytes().map_err(Error::msg)?;
     let part = part::begin(path)?;
-    fs::write(part.path(), &bytes).map_err(|error| format!("{}: {error}", Name::from(path)))?;
+    fs::write(part.path(), &bytes).with_context(|| Name::from(path))?;
     part.keep(path, true)
 }
 
