@@ -48,7 +48,7 @@ impl Choice {
                 .attr("CLASS")
                 .and_then(|class| class.read_scalar::<hdf5::types::FixedAscii<32>>())
                 .is_ok_and(|class| class.as_str() == "DIMENSION_SCALE");
-        let source = Source::new(dataset, name, None)?;
+        let source = Source::new(dataset, name)?;
         ensure!(source.bytes() >= self.min_size || is_named, "fewer bytes than --min-size={}", self.min_size);
         ensure!(!is_scale || is_named, "a dimension scale, whose coordinates programs compare exactly: name it to compress it");
         Ok(source)

@@ -19,6 +19,7 @@ use crate::library::numbers::Numbers;
 use crate::library::process::note_reading;
 use crate::names::Name;
 use crate::output::Skipped;
+use crate::slabs::Chunks;
 
 /// Size of HDF5's cache of decoded chunks, in bytes per dataset. Blocks that cut across chunks then decode each chunk only once.
 const CACHE_BYTES: usize = 64 << 20;
@@ -154,7 +155,6 @@ pub(crate) struct Source {
     /// All of these.
     fill: Vec<u64>,
     pub(crate) extents: Vec<usize>,
-    pub(crate) block: Vec<usize>,
 }
 
 /// The blocks of a dataset that contain written values, as far as HDF5 records it; all others hold only the fill value. Those must not be read, since HDF5
@@ -211,18 +211,12 @@ impl Source {
     ///
     /// # Errors
     /// Says why the dataset is skipped.
-    pub(crate) fn new(dataset: Dataset, name: Name, block: Option<&[usize]>) -> Result<Self> {
+    pub(crate) fn new(dataset: Dataset, name: Name) -> Result<Self> {
         let numbers = Numbers::of(&dataset)?;
         let extents = dataset.shape();
         ensure!(dataset.size() > 0, "it has no values");
         let properties = dataset.dcpl()?;
         let chunk = properties.chunk();
-        let block = match (block.filter(|block| block.len() == extents.len()), &chunk) {
-            (Some(block), _) => block.to_vec(),
-            (None, Some(chunk)) => chunk.clone(),
-            (None, None) => block_of(&extents),
-        };
-        let block = block.iter().zip(&extents).map(|(&side, &extent)| side.min(extent)).collect();
         let is_plain = properties.filters().is_empty();
         let (fill_value, filling) = numbers.filling(&properties)?;
         let mut missing = Vec::new();
@@ -233,14 +227,7 @@ impl Source {
         missing.dedup();
         missing.retain(|&bits| Some(bits) != fill_value);
         let fill = missing.iter().copied().chain(fill_value).collect();
-        Ok(Self { dataset, chunk, is_plain, name, numbers, fill_value, filling, missing, fill, extents, block })
-    }
-
-    /// Divides the dataset into blocks of another shape, which must have its rank.
-    #[must_use]
-    pub(crate) fn with_block(&self, block: &[usize]) -> Self {
-        let block = block.iter().zip(&self.extents).map(|(&side, &extent)| side.min(extent)).collect();
-        Self { block, ..self.clone() }
+        Ok(Self { dataset, chunk, is_plain, name, numbers, fill_value, filling, missing, fill, extents })
     }
 
     /// Bytes of all values.
@@ -258,44 +245,47 @@ impl Source {
     pub(crate) fn elements_for_filters(&self) -> Elements<'_> {
         Elements { fill: self.fill_value.as_slice(), missing: &self.missing, ..self.elements() }
     }
+}
 
-    /// The division of the dataset into blocks.
-    pub(crate) fn grid(&self) -> Grid<'_> {
-        Grid { extents: &self.extents, block: &self.block }
+/// Evenly spaced blocks of a dataset, as the filter would be given chunks.
+pub(crate) struct Sample<'a> {
+    pub(crate) source: &'a Source,
+    /// The shape of a block.
+    pub(crate) block: Vec<usize>,
+    /// Number of blocks in the dataset.
+    pub(crate) of_blocks: usize,
+    pub(crate) boxes: Vec<Vec<Range>>,
+}
+
+impl<'a> Sample<'a> {
+    /// At most the given number of blocks: of a shape that the user gives, if it has the dataset's rank, or else of the shape of the dataset's own chunks.
+    pub(crate) fn new(source: &'a Source, shape: Option<&[usize]>, most: usize) -> Self {
+        let extents = &source.extents;
+        let own = || source.chunk.clone().unwrap_or_else(|| block_of(extents));
+        let shape = shape.filter(|shape| shape.len() == extents.len()).map_or_else(own, <[usize]>::to_vec);
+        let block: Vec<usize> = shape.iter().zip(extents).map(|(&side, &extent)| side.min(extent)).collect();
+        let grid = Grid { extents, block: &block };
+        let (of_blocks, taken) = (grid.blocks(), grid.blocks().min(most));
+        let number = |index| (index as u128 * of_blocks as u128 / taken as u128) as usize;
+        let boxes = (0..taken).map(|index| grid.ranges(number(index))).collect();
+        Self { source, block, of_blocks, boxes }
     }
 
-    /// Number of blocks.
-    pub(crate) fn blocks(&self) -> usize {
-        self.grid().blocks()
+    /// The blocks to read.
+    pub(crate) fn chunks(&self) -> Chunks<'_> {
+        note_reading(&self.source.name);
+        Chunks { name: &self.source.name, source: self.source, shape: &self.block, boxes: &self.boxes }
     }
 
-    /// Indices of at most the given number of blocks, evenly spaced.
-    pub(crate) fn sample(&self, most: usize) -> impl ExactSizeIterator<Item = usize> + use<> {
-        let (blocks, taken) = (self.blocks(), self.blocks().min(most));
-        (0..taken).map(move |index| (index as u128 * blocks as u128 / taken as u128) as usize)
-    }
-
-    /// Reads a block into `bytes`, in the file's byte order, and returns its layout.
-    ///
-    /// # Errors
-    /// With the dataset's name.
-    pub(crate) fn read(&self, number: usize, bytes: &mut Vec<u8>) -> Result<Layout> {
-        note_reading(&self.name);
-        let ranges = self.grid().ranges(number);
-        let extents: Vec<usize> = ranges.iter().map(|&(_, count)| count).collect();
-        let read = self.numbers.read(&self.dataset, &ranges, bytes);
-        read.and_then(|()| self.numbers.layout(&extents)).with_context(|| self.name.clone())
-    }
-
-    /// The layout of a block that [`Source::read`] has read, in bricks. A block that the dataset's end cuts short keeps its layout if it has no whole rows of
-    /// bricks.
+    /// The layout of a block in bricks. A block that the dataset's end cuts short keeps its layout if it has no whole rows of bricks.
     ///
     /// # Errors
     /// If a whole block has no whole rows of bricks.
-    pub(crate) fn in_bricks(&self, layout: Layout, brick: Option<Brick>) -> Result<Layout> {
-        let whole: u64 = self.block.iter().map(|&side| side as u64).product();
+    pub(crate) fn layout(&self, ranges: &[Range], brick: Option<Brick>) -> Result<Layout> {
+        let extents: Vec<usize> = ranges.iter().map(|&(_, count)| count).collect();
+        let layout = self.source.numbers.layout(&extents)?;
         match layout.in_bricks(brick) {
-            Err(_) if layout.elements().elements() < whole => Ok(layout),
+            Err(_) if extents != self.block => Ok(layout),
             in_bricks => Ok(in_bricks?),
         }
     }

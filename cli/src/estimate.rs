@@ -7,18 +7,19 @@ use std::time::{Duration, Instant};
 use anyhow::{Error, Result, ensure};
 use clap::Args;
 use quire_codec::options::{self, Options};
-use quire_codec::{Config, Layout, Workspace};
+use quire_codec::{Config, Workspace};
 use serde_json::{Value, json};
 
 use crate::advice::{SMALL_CHUNK, SmallChunks};
 use crate::arguments::{Bounds, Shape, refuse_arguments, shape, shape_text};
 use crate::choice::Choice;
 use crate::compare::{Difference, compare};
-use crate::datasets::{Found, Named, Source};
-use crate::jobs::{self, Jobs};
+use crate::datasets::{Found, Named, Sample, Source};
+use crate::jobs::Jobs;
 use crate::kept;
 use crate::names::Name;
 use crate::output::{Outcome, Table, complain, grouped, print_json, progress, say};
+use crate::slabs::{ReadChunk, each_chunk};
 
 /// Try bounds and chunk shapes on a sample of your data
 ///
@@ -92,20 +93,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
         let text = shape_text(&shape.0);
         refuse_arguments(&format!("chunks of {text} have {} axes, which none of the datasets has", shape.0.len()));
     }
-    let blocks = found.sources.iter().flat_map(|source| blocks(source, &arguments.chunks));
-    let tasks: Vec<(Vec<Options>, Source)> =
-        blocks.map(|source| (options_for(&source, &given, &arguments.choice), source)).collect();
-    let total: usize = tasks.iter().map(|(options, source)| source.sample(arguments.sample).len() * options.len()).sum();
+    let samples = found.sources.iter().flat_map(|source| samples(source, &arguments.chunks, arguments.sample));
+    let tasks: Vec<(Vec<Options>, Sample<'_>)> =
+        samples.map(|sample| (options_for(sample.source, &given, &arguments.choice), sample)).collect();
+    let total: usize = tasks.iter().map(|(options, sample)| sample.boxes.len() * options.len()).sum();
     let bar = progress(total as u64, "chunks");
     let mut trials = Vec::new();
-    for (all, source) in &tasks {
-        bar.set_message(source.name.to_string());
-        let tried = try_all(source, all, arguments.sample, threads, || bar.inc(all.len() as u64))?;
-        trials.extend(all.iter().map(options::format).zip(tried).map(|(text, trial)| (source, text, trial)));
+    for (all, sample) in &tasks {
+        bar.set_message(sample.source.name.to_string());
+        let tried = try_all(sample, all, threads, || bar.inc(all.len() as u64))?;
+        trials.extend(all.iter().map(options::format).zip(tried).map(|(text, trial)| (sample, text, trial)));
     }
     bar.finish_and_clear();
     if arguments.json {
-        let trials = trials.iter().map(|(source, text, trial)| trial.json(source, text));
+        let trials = trials.iter().map(|(sample, text, trial)| trial.json(sample, text));
         print_json(json!({ "trials": trials.collect::<Value>() }));
     } else {
         print(&trials);
@@ -121,29 +122,25 @@ fn options_for(source: &Source, given: &[Options], choice: &Choice) -> Vec<Optio
     all
 }
 
-/// A dataset in blocks of each shape that has its rank, or else of its own.
-fn blocks(source: &Source, shapes: &[Shape]) -> Vec<Source> {
+/// Blocks of a dataset, of each shape that has its rank, or else of its own.
+fn samples<'a>(source: &'a Source, shapes: &[Shape], most: usize) -> Vec<Sample<'a>> {
     let fitting = shapes.iter().filter(|shape| shape.0.len() == source.extents.len());
-    let mut sources: Vec<Source> = fitting.map(|shape| source.with_block(&shape.0)).collect();
-    if sources.is_empty() {
-        sources.push(source.with_block(&source.block));
+    let mut samples: Vec<Sample<'_>> = fitting.map(|shape| Sample::new(source, Some(&shape.0), most)).collect();
+    if samples.is_empty() {
+        samples.push(Sample::new(source, None, most));
     }
-    sources
+    samples
 }
 
 /// Tries all options on the sample of one dataset in one shape. Calls `done` after each chunk.
-fn try_all(source: &Source, all: &[Options], sample: usize, threads: usize, done: impl Fn()) -> Result<Vec<Trial>> {
+fn try_all(sample: &Sample<'_>, all: &[Options], threads: usize, done: impl Fn()) -> Result<Vec<Trial>> {
     let mut trials: Vec<Trial> = all.iter().map(|_| Trial::default()).collect();
-    let mut numbers = source.sample(sample);
-    jobs::pipeline(
+    each_chunk(
         threads,
-        || {
-            let Some(number) = numbers.next() else { return Ok(None) };
-            let mut values = Vec::new();
-            source.read(number, &mut values).map(|layout| Some((values, layout)))
-        },
-        |room: &mut Room, (values, layout)| room.try_chunk(source, all, &values, layout),
-        |of_chunk| {
+        [sample.chunks()],
+        |_, _| Ok(()),
+        |room: &mut Room, _, chunk, ()| room.try_chunk(sample, all, chunk),
+        |_, _, of_chunk| {
             trials.iter_mut().zip(of_chunk).for_each(|(trial, of_chunk)| trial.add(of_chunk));
             done();
             Ok(())
@@ -156,6 +153,7 @@ fn try_all(source: &Source, all: &[Options], sample: usize, threads: usize, done
 #[derive(Default)]
 struct Room {
     workspace: Workspace,
+    values: Vec<u8>,
     stream: Vec<u8>,
     decoded: Vec<u8>,
     /// Whether a chunk was tried. The first try allocates the buffers, so it is repeated before its time counts.
@@ -164,23 +162,25 @@ struct Room {
 
 impl Room {
     /// Tries all options on one chunk. Where options do not hold for it, their trial says why.
-    fn try_chunk(&mut self, source: &Source, all: &[Options], values: &[u8], layout: Layout) -> Vec<Trial> {
-        self.decoded.resize(values.len(), 0);
+    fn try_chunk(&mut self, sample: &Sample<'_>, all: &[Options], chunk: &ReadChunk) -> Vec<Trial> {
         let mut trials = Vec::new();
         for options in all {
             if !self.is_made {
-                let _ = self.try_once(source, options, values, layout);
+                let _ = self.try_once(sample, options, chunk);
             }
             let failed = |problem: Error| Trial { problem: Some(format!("{problem:#}")), ..Trial::default() };
-            trials.push(self.try_once(source, options, values, layout).unwrap_or_else(failed));
+            trials.push(self.try_once(sample, options, chunk).unwrap_or_else(failed));
         }
         self.is_made = true;
         trials
     }
 
-    fn try_once(&mut self, source: &Source, options: &Options, values: &[u8], layout: Layout) -> Result<Trial> {
+    fn try_once(&mut self, sample: &Sample<'_>, options: &Options, chunk: &ReadChunk) -> Result<Trial> {
+        let source = sample.source;
         let config = Config { fill_value: source.fill_value, ..options.config };
-        let layout = source.in_bricks(layout, options.brick)?;
+        let layout = sample.layout(&chunk.ranges, options.brick)?;
+        let values = chunk.values(&mut self.values);
+        self.decoded.resize(values.len(), 0);
         let start = Instant::now();
         kept::compress(&mut self.workspace, values, &layout, &config, &source.missing, &mut self.stream)?;
         let compressing = start.elapsed();
@@ -217,14 +217,15 @@ impl Trial {
         self.bytes as f64 / 1e6 / time.as_secs_f64()
     }
 
-    fn json(&self, source: &Source, options: &str) -> Value {
+    fn json(&self, sample: &Sample<'_>, options: &str) -> Value {
+        let Sample { source, block, of_blocks, .. } = sample;
         json!({
             "dataset": source.name,
             "type": source.numbers.scalar.to_string(),
             "options": options,
-            "chunk_shape": source.block,
+            "chunk_shape": block,
             "chunks": self.chunks,
-            "of_chunks": source.blocks(),
+            "of_chunks": of_blocks,
             "bytes": self.bytes,
             "stored_bytes": self.stored,
             "ratio": self.ratio(),
@@ -232,24 +233,24 @@ impl Trial {
             "greatest_error": self.difference.greatest,
             "compress_mb_s": self.speed(self.compressing),
             "decompress_mb_s": self.speed(self.decompressing),
-            "small_chunks": small_chunks(source).map(|small| small.to_string()),
+            "small_chunks": small_chunks(sample).map(|small| small.to_string()),
             "far_value": self.difference.far.map(|far| far.to_string()),
             "problem": self.problem,
         })
     }
 }
 
-fn small_chunks(source: &Source) -> Option<SmallChunks> {
-    SmallChunks::of(&source.block, &source.extents, source.numbers.scalar.element_size(), SMALL_CHUNK)
+fn small_chunks(Sample { source, block, .. }: &Sample<'_>) -> Option<SmallChunks> {
+    SmallChunks::of(block, &source.extents, source.numbers.scalar.element_size(), SMALL_CHUNK)
 }
 
-fn print(trials: &[(&Source, String, Trial)]) {
+fn print(trials: &[(&Sample<'_>, String, Trial)]) {
     let heading = ["dataset", "type", "chunks", "tried", "options", "ratio", "PSNR/dB", "largest error", "in MB/s", "out MB/s"];
     let mut table = Table::new(&heading);
-    for (source, options, trial) in trials {
-        let tried = format!("{} of {}", trial.chunks, source.blocks());
+    for (Sample { source, block, of_blocks, .. }, options, trial) in trials {
+        let tried = format!("{} of {}", trial.chunks, of_blocks);
         let type_name = source.numbers.scalar.to_string().to_lowercase();
-        let mut row = vec![source.name.to_string(), type_name, shape_text(&source.block), tried, options.clone()];
+        let mut row = vec![source.name.to_string(), type_name, shape_text(block), tried, options.clone()];
         if trial.problem.is_none() {
             row.extend([
                 format!("{:.2}", trial.ratio()),
@@ -263,10 +264,10 @@ fn print(trials: &[(&Source, String, Trial)]) {
     }
     table.print();
     let mut small: Vec<(Name, String)> =
-        trials.iter().filter_map(|(source, ..)| Some((source.name.clone(), small_chunks(source)?.to_string()))).collect();
+        trials.iter().filter_map(|(sample, ..)| Some((sample.source.name.clone(), small_chunks(sample)?.to_string()))).collect();
     small.dedup();
     grouped("note:", &small).iter().for_each(say);
-    for (source, options, trial) in trials {
+    for (Sample { source, .. }, options, trial) in trials {
         if let Some(problem) = &trial.problem {
             say(format_args!("{} at {options}: {problem}", source.name));
         }

@@ -14,10 +14,11 @@ use quire_trainer::adaptive::{Chunk, choices};
 use quire_trainer::user_books::user_books;
 
 use crate::arguments::{Shape, shape};
-use crate::datasets::{Found, Source};
+use crate::datasets::{Found, Sample, Source};
 use crate::names::Name;
 use crate::output::{Outcome, complain, progress, say};
 use crate::part;
+use crate::slabs::{ReadChunk, each_chunk};
 
 /// Make a dictionary of Huffman codebooks from your own data
 ///
@@ -57,14 +58,13 @@ pub(crate) struct Arguments {
 /// A message that names the file, dataset or option and says what is wrong with it.
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
     let given: Vec<Options> = arguments.options.iter().map(|text| options::parse(text)).collect::<Result<_, _>>()?;
-    let block = arguments.chunks.as_ref().map(|Shape(sides)| &sides[..]);
     let found = Found::of(&arguments.sources, |named| {
         let dataset = named.dataset.map_err(Error::msg)?;
         ensure!(dataset.size() >= 2, "it has fewer than two values");
-        Source::new(dataset, named.name, block)
+        Source::new(dataset, named.name)
     })?;
     found.skipped.lines(arguments.verbose).iter().for_each(complain);
-    let chunks = chunks(&found, &given, arguments.sample)?;
+    let chunks = chunks(&found, &given, arguments)?;
     let books = books_for(&chunks.iter().collect::<Vec<_>>(), arguments.books);
     let datasets = found.sources.len();
     // A damaged file can make HDF5 crash when it is closed; there is no output then.
@@ -85,23 +85,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
 }
 
 /// Compresses the sampled chunks of all sources at every bound.
-fn chunks(found: &Found, given: &[Options], sample: usize) -> Result<Vec<Chunk>> {
-    let total: usize = found.sources.iter().map(|source| source.sample(sample).len()).sum();
-    let progress = progress(total as u64, "chunks");
-    let mut workspace = Workspace::default();
-    let (mut chunks, mut bytes) = (Vec::new(), Vec::new());
-    for source in &found.sources {
+fn chunks(found: &Found, given: &[Options], arguments: &Arguments) -> Result<Vec<Chunk>> {
+    let shape = arguments.chunks.as_ref().map(|Shape(sides)| &sides[..]);
+    let samples: Vec<Sample<'_>> = found.sources.iter().map(|source| Sample::new(source, shape, arguments.sample)).collect();
+    let progress = progress(samples.iter().map(|sample| sample.boxes.len() as u64).sum(), "chunks");
+    let (mut workspace, mut chunks, mut buffer) = (Workspace::default(), Vec::new(), Vec::new());
+    for sample in &samples {
+        let source = sample.source;
         progress.set_message(source.name.to_string());
-        for number in source.sample(sample) {
-            let layout = source.read(number, &mut bytes)?;
+        let take = |_, read: &ReadChunk, ()| {
             for Options { config, brick } in given {
                 let config = Config { fill_value: source.fill_value, ..*config };
-                let layout = source.in_bricks(layout, *brick).with_context(|| source.name.clone())?;
-                let chunk = Chunk::new(&bytes, &layout, &config, &mut workspace);
-                chunks.push(chunk.with_context(|| source.name.clone())?);
+                let layout = sample.layout(&read.ranges, *brick)?;
+                chunks.push(Chunk::new(read.values(&mut buffer), &layout, &config, &mut workspace)?);
             }
             progress.inc(1);
-        }
+            Ok(())
+        };
+        each_chunk(1, [sample.chunks()], |_, _| Ok(()), |(): &mut (), _, _, ()| (), take).with_context(|| source.name.clone())?;
     }
     progress.finish_and_clear();
     ensure!(!chunks.is_empty(), "there is nothing to learn from: no dataset of numbers, or none of its chunks");

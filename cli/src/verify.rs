@@ -70,16 +70,16 @@ pub(crate) struct Arguments {
 #[derive(Serialize)]
 struct Verified {
     path: Name,
-    /// The result of the comparison; `None` if the copy has no dataset of this name, or none whose values can be read.
+    /// `None` if the copy has no dataset of this name, or none whose values can be read.
     #[serde(flatten)]
-    copy: Option<Copy>,
+    found: Option<Findings>,
     /// Why the copy is wrong.
     problem: Option<String>,
 }
 
-/// What was found in the copy of a dataset.
+/// What the comparison of a dataset with its copy has found.
 #[derive(Serialize)]
-struct Copy {
+struct Findings {
     filters: String,
     /// The bound that is promised, as options.
     bound: Option<String>,
@@ -108,13 +108,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
     let originals = find(&arguments.original)?;
     let copies = find_in(arguments.copy.as_ref(), &"/".into(), &Name::from(&arguments.copy))?;
     let total = originals.iter().filter_map(|named| named.dataset.as_ref().ok()).map(|dataset| dataset.size() as u64).sum();
-    let verifier = Verifier {
-        copy: open(arguments.copy.as_ref())?,
-        given,
-        threads,
-        with_chunks: arguments.chunks,
-        bar: progress(total, "values"),
-    };
+    let verifier = Verifier { arguments, copy: open(arguments.copy.as_ref())?, given, threads, bar: progress(total, "values") };
     let (mut verified, mut skipped, mut equal) = (Vec::new(), Skipped::default(), 0);
     let paths: BTreeSet<Name> = originals.iter().map(|named| named.path.clone()).collect();
     for original in originals {
@@ -123,9 +117,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
         let (path, size) = (original.path.clone(), original.dataset.as_ref().map_or(0, |dataset| dataset.size()));
         let before = bar.position();
         match verifier.verify(original)? {
-            Found::Numbers(report) => verified.push(*report),
-            Found::Equal => equal += 1,
-            Found::Unknown(reason) => skipped.0.push((path, reason)),
+            Verdict::Numbers(report) => verified.push(*report),
+            Verdict::Equal => equal += 1,
+            Verdict::Unknown(reason) => skipped.0.push((path, reason)),
         }
         bar.set_position(before + size as u64);
     }
@@ -156,7 +150,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
 }
 
 /// What came of a dataset of the original.
-enum Found {
+enum Verdict {
     /// A report on numbers, or on a dataset that is not in the copy or is another there.
     Numbers(Box<Verified>),
     /// Values without a promise, and values that are no numbers, which are equal.
@@ -168,33 +162,35 @@ enum Found {
 const OTHER_TYPE: &str = "its type is not that of the original";
 
 /// What every dataset is verified by.
-struct Verifier {
+struct Verifier<'a> {
+    arguments: &'a Arguments,
     copy: File,
     /// The bound that the user gives.
     given: Option<String>,
     threads: usize,
-    with_chunks: bool,
     bar: ProgressBar,
 }
 
-impl Verifier {
-    fn verify(&self, Named { dataset, path, name, .. }: Named) -> Result<Found> {
+impl Verifier<'_> {
+    fn verify(&self, Named { dataset, path, name, .. }: Named) -> Result<Verdict> {
         let dataset = match dataset {
             Ok(dataset) => dataset,
-            Err(reason) => return Ok(Found::Unknown(reason)),
+            Err(reason) => return Ok(Verdict::Unknown(reason)),
         };
-        let wrong =
-            |problem: String| Ok(Found::Numbers(Box::new(Verified { path: path.clone(), copy: None, problem: Some(problem) })));
+        let wrong = |problem: String| {
+            Ok(Verdict::Numbers(Box::new(Verified { path: path.clone(), found: None, problem: Some(problem) })))
+        };
         let equal = |is_equal: Result<bool>, problem: &str| match is_equal {
-            Ok(true) => Ok(Found::Equal),
+            Ok(true) => Ok(Verdict::Equal),
             Ok(false) => wrong(problem.to_owned()),
-            Err(reason) => Ok(Found::Unknown(format!("{reason:#}"))),
+            Err(reason) => Ok(Verdict::Unknown(format!("{reason:#}"))),
         };
         // The path may be another one of the dataset than that which is found first.
         let Ok((ObjectKind::Dataset, _)) = object_by_name(&self.copy, path.as_c()) else {
             return wrong("the copy has no such dataset".to_owned());
         };
-        let copy = open_dataset(&self.copy, &path).map_err(Error::msg).with_context(|| path.clone())?;
+        let copy = open_dataset(&self.copy, &path).map_err(Error::msg);
+        let copy = copy.with_context(|| path.in_file(self.arguments.copy.as_ref()))?;
         let shapes = [copy.shape(), dataset.shape()].map(|shape| shape_text(&shape));
         if shapes[0] != shapes[1] {
             return wrong(format!("its shape is {}, the original's is {}", shapes[0], shapes[1]));
@@ -208,7 +204,7 @@ impl Verifier {
             return equal(has_same_type(&dataset, &copy), OTHER_TYPE);
         }
         note_reading(&name);
-        let sources = (Source::new(dataset.clone(), name, None), Source::new(copy.clone(), path.clone(), None));
+        let sources = (Source::new(dataset.clone(), name), Source::new(copy.clone(), path.clone()));
         match sources {
             (Ok(original), Ok(copy)) if original.numbers.scalar == copy.numbers.scalar => self.numbers(&path, &original, &copy),
             (Err(_), _) => equal(others(&dataset, &copy), "its values are not those of the original, or its type is another"),
@@ -217,7 +213,7 @@ impl Verifier {
     }
 
     /// Compares numbers, chunk by chunk of the copy.
-    fn numbers(&self, path: &Name, original: &Source, copy: &Source) -> Result<Found> {
+    fn numbers(&self, path: &Name, original: &Source, copy: &Source) -> Result<Verdict> {
         let filters = copy.dataset.dcpl()?.get_filters()?;
         let bound = self.promised(&filters)?;
         let promise = bound.as_deref().map(options::parse).transpose()?.map(|options| options.config.bound);
@@ -229,7 +225,7 @@ impl Verifier {
         boxes.extend(written_boxes(&original.dataset, &shape)?);
         let boxes: Vec<Vec<Range>> = boxes.into_iter().collect();
         let (mut is_all_equal, mut read) = (true, 0);
-        let (mut sum, mut chunks) = (Difference::default(), self.with_chunks.then(Vec::new));
+        let (mut sum, mut chunks) = (Difference::default(), self.arguments.chunks.then(Vec::new));
         let pair = Pair {
             original: Chunks { name: path, source: original, shape: &shape, boxes: &boxes },
             copy: &copy.dataset,
@@ -262,13 +258,13 @@ impl Verifier {
         })?;
         // Without a promise there is nothing to say about values that are the same.
         if is_all_equal && bound.is_none() && problem.is_none() {
-            return Ok(Found::Equal);
+            return Ok(Verdict::Equal);
         }
         let names: Vec<String> = filters.iter().map(filter_name).collect();
         let filters = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         // Of values that cannot be read, there is no error to be shown.
-        let copy = (read > 0 || boxes.is_empty()).then_some(Copy { filters, bound, difference: sum, chunks });
-        Ok(Found::Numbers(Box::new(Verified { path: path.clone(), copy, problem })))
+        let found = (read > 0 || boxes.is_empty()).then_some(Findings { filters, bound, difference: sum, chunks });
+        Ok(Verdict::Numbers(Box::new(Verified { path: path.clone(), found, problem })))
     }
 
     /// The options whose bound a copy promises: the given ones, or those of this filter among the copy's filters.
@@ -334,8 +330,8 @@ fn print(verified: &[Verified], with_chunks: bool) {
     heading.extend(if with_chunks { &["chunk at"][..] } else { &["filters", "bound"] });
     heading.extend(["largest error", "of the bound", "PSNR/dB", "beyond", "changed"]);
     let mut table = Table::new(&heading);
-    for Verified { path, copy, .. } in verified {
-        let Some(Copy { filters, bound, difference, chunks }) = copy else { continue };
+    for Verified { path, found, .. } in verified {
+        let Some(Findings { filters, bound, difference, chunks }) = found else { continue };
         if let Some(chunks) = chunks {
             for chunk in chunks {
                 let mut row = vec![path.to_string(), corner_text(&chunk.corner)];

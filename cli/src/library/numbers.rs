@@ -9,10 +9,7 @@ use hdf5_sys::h5a::H5Aread;
 use hdf5_sys::h5d::{H5D_fill_value_t, H5Dread};
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::{H5P_DEFAULT, H5Pfill_value_defined, H5Pget_fill_value};
-use hdf5_sys::h5t::{
-    H5Tclose, H5Tget_class, H5Tget_ebias, H5Tget_fields, H5Tget_member_offset, H5Tget_member_type, H5Tget_nmembers, H5Tget_norm,
-    H5Tget_offset, H5Tget_order, H5Tget_precision, H5Tget_sign, H5Tget_size, H5Tget_super,
-};
+use hdf5_sys::h5t::*;
 use quire_codec::{ByteOrder, ErrorBound, Layout, Scalar};
 
 use super::links::{has_attribute, open_attribute};

@@ -13,13 +13,7 @@ use hdf5_sys::h5g::{H5Gcreate2, H5Gget_create_plist};
 use hdf5_sys::h5i::{H5I_type_t, hid_t};
 use hdf5_sys::h5l::{H5L_info1_t, H5L_type_t, H5Lcopy, H5Lcreate_hard, H5Ldelete, H5Lget_info1, H5Lget_val};
 use hdf5_sys::h5o::{H5O_COPY_MERGE_COMMITTED_DTYPE_FLAG, H5O_COPY_WITHOUT_ATTR_FLAG, H5Ocopy};
-use hdf5_sys::h5p::{
-    H5P_DEFAULT, H5Padd_merge_committed_dtype_path, H5Pget_attr_creation_order, H5Pget_attr_phase_change, H5Pget_chunk_opts,
-    H5Pget_est_link_info, H5Pget_external_count, H5Pget_link_creation_order, H5Pget_link_phase_change,
-    H5Pget_local_heap_size_hint, H5Pget_virtual_count, H5Pget_virtual_dsetname, H5Pget_virtual_filename, H5Premove_filter,
-    H5Pset_alloc_time, H5Pset_attr_creation_order, H5Pset_attr_phase_change, H5Pset_chunk, H5Pset_chunk_opts, H5Pset_copy_object,
-    H5Pset_est_link_info, H5Pset_filter, H5Pset_link_creation_order, H5Pset_link_phase_change, H5Pset_local_heap_size_hint,
-};
+use hdf5_sys::h5p::*;
 use hdf5_sys::h5t::{H5Tget_create_plist, H5Topen2};
 use hdf5_sys::h5z::{H5Z_FILTER_ALL, H5Z_FLAG_MANDATORY};
 

@@ -11,10 +11,7 @@ use hdf5_sys::h5d::{H5Dread, H5Dvlen_reclaim, H5Dwrite};
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::H5P_DEFAULT;
 use hdf5_sys::h5r::{H5R_type_t, H5Rcreate, H5Rdereference, H5Rget_region};
-use hdf5_sys::h5t::{
-    H5T_STD_REF_DSETREG, H5T_STD_REF_OBJ, H5T_class_t, H5Tcopy, H5Tequal, H5Tget_class, H5Tget_member_offset, H5Tget_member_type,
-    H5Tget_nmembers, H5Tget_size, H5Tget_super, H5Tis_variable_str, hvl_t,
-};
+use hdf5_sys::h5t::*;
 
 use super::numbers::spaces;
 use super::{check, locked, make_room, owned};

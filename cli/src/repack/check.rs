@@ -29,14 +29,14 @@ use crate::verify::copies::{Pair, compare_copies};
 pub(super) fn check(from: &File, written: &Path, plan: &Plan, jobs: usize, bar: &ProgressBar) -> Result<Vec<Done>> {
     const UNREADABLE: &str = "the written file cannot be read";
     let to = links::open_file(written, false).context(UNREADABLE)?;
-    let comparison = Comparison { old: Side::of(from)?, new: Side::of(&to).context(UNREADABLE)? };
-    comparison.links()?;
+    let files = Files { old: Side::of(from)?, new: Side::of(&to).context(UNREADABLE)? };
+    files.links()?;
     let root = Name::from("/");
-    comparison.attributes(&root).map_err(|reason| not_as_before(&root, reason))?;
+    files.attributes(&root).map_err(|reason| not_as_before(&root, reason))?;
     let by_token = plan.by_token();
-    for (path, kind, token) in comparison.old.tree.objects() {
+    for (path, kind, token) in files.old.tree.objects() {
         let is_compressed = by_token.contains_key(&token);
-        comparison.object(path, kind, is_compressed).map_err(|reason| not_as_before(path, reason))?;
+        files.object(path, kind, is_compressed).map_err(|reason| not_as_before(path, reason))?;
     }
     compressed(&to, plan, jobs, bar)
 }
@@ -96,12 +96,13 @@ struct Side<'a> {
     tree: Tree,
 }
 
-struct Comparison<'a> {
+/// The old and the new file.
+struct Files<'a> {
     old: Side<'a>,
     new: Side<'a>,
 }
 
-impl Comparison<'_> {
+impl Files<'_> {
     /// Compares all links: their order, names and targets.
     fn links(&self) -> Result<()> {
         let (old, new) = (&self.old.tree.links, &self.new.tree.links);

@@ -16,7 +16,7 @@ use crate::slabs::{Chunks, ReadChunk, each_chunk};
 
 /// A dataset and its copy.
 pub(crate) struct Pair<'a> {
-    /// The chunks to compare. No chunk of either dataset may overlap two of them, unless HDF5 has to read it.
+    /// What is compared: the chunks of the copy, if it has any.
     pub(crate) original: Chunks<'a>,
     pub(crate) copy: &'a Dataset,
     /// The bound that the copy is to keep.
@@ -40,7 +40,7 @@ pub(crate) fn compare_copies(
     jobs: usize,
     take: impl FnMut(usize, &ReadChunk, Result<Compared>) -> Result<()>,
 ) -> Result<()> {
-    let copies = pairs.iter().map(Copy::new).collect::<Result<Vec<_>>>()?;
+    let copies = pairs.iter().map(CopyReader::new).collect::<Result<Vec<_>>>()?;
     each_chunk(
         jobs,
         pairs.iter().map(|pair| pair.original),
@@ -60,8 +60,8 @@ pub(crate) fn compare_copies(
     )
 }
 
-/// How the chunks of a copy are read.
-struct Copy<'a> {
+/// Reads the chunks of a copy.
+struct CopyReader<'a> {
     dataset: &'a Dataset,
     /// In the byte order of the original, to which HDF5 converts.
     numbers: &'a Numbers,
@@ -89,7 +89,7 @@ struct Decoded {
     clipped: Vec<u8>,
 }
 
-impl<'a> Copy<'a> {
+impl<'a> CopyReader<'a> {
     fn new(pair: &Pair<'a>) -> Result<Self> {
         let (dataset, numbers) = (pair.copy, &pair.original.source.numbers);
         let properties = dataset.dcpl()?;
