@@ -1,6 +1,6 @@
 //! Which datasets are compressed, and why others are not. `repack` and `estimate` choose alike.
 
-use anyhow::{Error, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use clap::Args;
 use h5zquire::FILTER_ID;
 use hdf5::plist::dataset_create::Layout;
@@ -30,7 +30,7 @@ impl Choice {
     /// Says why the dataset is skipped. The same reason is the same text for all datasets.
     pub(crate) fn source(&self, named: Named, is_named: bool) -> Result<Source> {
         let Named { dataset, name, .. } = named;
-        let dataset = dataset.map_err(Error::msg)?;
+        let dataset = dataset?;
         let extents = dataset.shape();
         ensure!(!extents.is_empty(), "a scalar, which HDF5 cannot store in chunks");
         ensure!(!extents.contains(&0), "it has no values");

@@ -1,5 +1,5 @@
-//! Compares values with the original ones in f64, without the codec's own arithmetic, but for which values are far. `repack`, `estimate` and `verify` all use this
-//! one comparison.
+//! Compares values with the original ones, in f64. The codec's arithmetic has a part in one thing alone: which values are far. `repack`, `estimate` and `verify`
+//! use this one comparison.
 
 mod difference;
 mod extremes;
@@ -42,7 +42,7 @@ impl Sums {
     }
 }
 
-/// The element type of a chunk, and the values that come back bit for bit whatever the bound, besides NaN and infinities.
+/// The element type of a chunk, and its kept values: those that come back bit for bit whatever the bound. NaN and infinities are always kept.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Elements<'a> {
     pub(crate) scalar: Scalar,
@@ -154,7 +154,7 @@ impl Comparison<'_> {
         (is_outside || is_among(self.elements.missing), is_outside)
     }
 
-    /// Values in f64, and whether none of them is kept bit for bit. What has no part in the range is NaN, which no extreme counts.
+    /// Values in f64, and whether none of them is a kept value. A value that has no part in the range becomes NaN, which no extreme counts.
     #[inline(always)]
     fn in_range<V: Number>(&self, part: &[V]) -> ([f64; PART], bool) {
         let mut values = [f64::NAN; PART];
@@ -214,7 +214,7 @@ impl Comparison<'_> {
         sums.add(&values, &errors);
     }
 
-    /// Takes the values out that are kept bit for bit, and counts those that have changed.
+    /// Takes kept values out, and counts the kept values that have changed.
     fn leave_out_kept<V: Number>(
         &self,
         first: usize,
@@ -275,7 +275,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Number of values that are kept bit for bit and count in the range.
+    /// Number of kept values that count in the range.
     fn missing<V: Number>(&self) -> u64 {
         if self.elements.missing.is_empty() {
             return 0;

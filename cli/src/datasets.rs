@@ -32,7 +32,7 @@ const CACHE_SLOTS: usize = 12_421;
 #[derive(Debug)]
 pub(crate) struct Named {
     /// The dataset, or why HDF5 cannot open it: a newer HDF5 may have written it with features that this one lacks.
-    pub(crate) dataset: Result<Dataset, String>,
+    pub(crate) dataset: Result<Dataset>,
     /// `FILE:/path/in/it`.
     pub(crate) name: Name,
     /// The path in the file.
@@ -78,7 +78,7 @@ pub(crate) fn find(name: &OsStr) -> Result<Vec<Named>> {
 pub(crate) fn find_in(path: &Path, inside: &Name, name: &Name) -> Result<Vec<Named>> {
     let file = open(path)?;
     if let Ok((ObjectKind::Dataset, token)) = object_by_name(&file, inside.as_c()) {
-        let dataset = Ok(open_dataset(&file, inside).map_err(|reason| anyhow!("{name}: {reason}"))?);
+        let dataset = Ok(open_dataset(&file, inside).with_context(|| name.clone())?);
         return Ok(vec![Named { dataset, name: inside.in_file(path), path: inside.clone(), token, is_named: true }]);
     }
     let group = links::open_group(&file, inside.as_c());
@@ -114,11 +114,10 @@ pub(crate) fn open(path: &Path) -> Result<File> {
 ///
 /// # Errors
 /// Says, with HDF5's version, why HDF5 does not open it.
-pub(crate) fn open_dataset(file: &File, path: &Name) -> Result<Dataset, String> {
+pub(crate) fn open_dataset(file: &File, path: &Name) -> Result<Dataset> {
     let (major, minor, micro) = hdf5::library_version();
-    let not_opened =
-        |error| format!("HDF5 {major}.{minor}.{micro}, which this program is linked with, does not open it: {error:#}");
-    with_cache(file, path).map_err(not_opened)
+    let not_opened = || format!("HDF5 {major}.{minor}.{micro}, which this program is linked with, does not open it");
+    with_cache(file, path).with_context(not_opened)
 }
 
 /// Opens a dataset, with a cache of decoded chunks that is as large as its values are, up to a limit. The cache's table alone has 100 kB, which thousands of
@@ -157,8 +156,8 @@ pub(crate) struct Source {
     pub(crate) extents: Vec<usize>,
 }
 
-/// The blocks of a dataset that contain written values, as far as HDF5 records it; all others hold only the fill value. Those must not be read, since HDF5
-/// fails to read unwritten strings from a file that is open for reading (seen with 1.10.8 to 2.0).
+/// The blocks of a dataset that contain written values, as far as HDF5 records it. All other blocks hold only the fill value. They must not be read: HDF5 fails
+/// to read unwritten strings from a file that is open for reading (seen with 1.10.8 to 2.0).
 ///
 /// # Errors
 /// HDF5's.
@@ -198,7 +197,7 @@ impl Found {
                 let name = named.name.clone();
                 match choose(named) {
                     Ok(source) => found.sources.push(source),
-                    Err(reason) => found.skipped.0.push((name, format!("{reason:#}"))),
+                    Err(reason) => found.skipped.add(name, &reason),
                 }
             }
         }
@@ -235,13 +234,13 @@ impl Source {
         self.extents.iter().map(|&extent| extent as u64).product::<u64>() * self.numbers.scalar.element_size() as u64
     }
 
-    /// For comparing its values with those of a copy in which missing values are kept as the fill value is.
+    /// The elements for a comparison with a copy by `repack`, which keeps missing values as the filter keeps the fill value.
     pub(crate) fn elements(&self) -> Elements<'_> {
         let Numbers { scalar, byte_order, .. } = self.numbers;
         Elements { scalar, byte_order, fill: &self.fill, missing: &[] }
     }
 
-    /// For comparing its values with those of a copy by a filter that knows the fill value alone: missing values are part of a chunk's range.
+    /// The elements for a comparison with a copy by a filter. It knows the fill value alone, and counts missing values in a chunk's range.
     pub(crate) fn elements_for_filters(&self) -> Elements<'_> {
         Elements { fill: self.fill_value.as_slice(), missing: &self.missing, ..self.elements() }
     }
@@ -258,7 +257,7 @@ pub(crate) struct Sample<'a> {
 }
 
 impl<'a> Sample<'a> {
-    /// At most the given number of blocks: of a shape that the user gives, if it has the dataset's rank, or else of the shape of the dataset's own chunks.
+    /// Takes at most the given number of blocks. They have the given shape if it has the dataset's rank, or else the shape of the dataset's own chunks.
     pub(crate) fn new(source: &'a Source, shape: Option<&[usize]>, most: usize) -> Self {
         let extents = &source.extents;
         let own = || source.chunk.clone().unwrap_or_else(|| block_of(extents));

@@ -1,5 +1,4 @@
-//! `quire estimate`: measures ratio, error and speed of bounds and chunk shapes on a sample of the user's chunks. The calling thread reads the chunks;
-//! other threads try them.
+//! `quire estimate`: measures ratio, error and speed of bounds and chunk shapes on a sample of the user's chunks.
 
 use std::ffi::OsString;
 use std::time::{Duration, Instant};

@@ -121,7 +121,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
             let small_chunks = dataset.as_ref().ok().and_then(small_chunks).map(|small| small.to_string());
             let contents = match dataset {
                 Ok(dataset) => contents(&dataset, threads).with_context(|| name.clone())?,
-                Err(reason) => Contents::Other { filters: reason },
+                Err(reason) => Contents::Other { filters: format!("{reason:#}") },
             };
             let compressed = matches!(contents, Contents::Compressed(_));
             inspected.push(Inspected { name, small_chunks, compressed, contents });

@@ -34,8 +34,8 @@ impl Jobs {
 /// Items on their way, for each thread: one that it works on, one that waits for it, one that is done.
 const ITEMS_A_THREAD: usize = 3;
 
-/// Gives items to `jobs` threads and takes their results in the order of the items, both on the calling thread, which alone may call HDF5. With one thread
-/// everything is done on the calling one.
+/// Gives items to `jobs` threads, and takes their results in the order of the items. Both are done on the calling thread, which alone may call HDF5. If `jobs` is
+/// one, the calling thread does the work, too.
 ///
 /// # Errors
 /// The first of `give` and `take`.

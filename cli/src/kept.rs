@@ -1,8 +1,8 @@
 //! Values that come back bit for bit although HDF5 does not know them as fill values: those that the attributes `missing_value` and `_FillValue` name.
 //!
-//! The filter keeps one value a chunk bit for bit, the dataset's fill value. Here each chunk gets, in its place, the value of an attribute that occurs in it;
-//! a chunk with several such values of which one would be lost keeps the exact bits of all its values. A stream holds what its decoder needs, so that any
-//! reader gets these values.
+//! The filter keeps one value a chunk bit for bit, the dataset's fill value. Here a chunk gets, in place of the fill value, a value of an attribute that occurs
+//! in the chunk. If several such values occur, and one of them would be lost, the chunk keeps the exact bits of all its values. Any reader gets these values: a
+//! stream holds what its decoder needs.
 
 use quire_codec::{Config, ErrorBound, Layout, Result, Workspace};
 

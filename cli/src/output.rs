@@ -76,6 +76,10 @@ pub(crate) fn grouped(word: &str, said: &[(Name, String)]) -> Vec<String> {
 pub(crate) struct Skipped(pub(crate) Vec<(Name, String)>);
 
 impl Skipped {
+    pub(crate) fn add(&mut self, name: Name, reason: &anyhow::Error) {
+        self.0.push((name, format!("{reason:#}")));
+    }
+
     /// A line for each reason, with the first dataset that it holds for and the number of others; or, if `is_verbose`, a line for each dataset.
     pub(crate) fn lines(&self, is_verbose: bool) -> Vec<String> {
         if is_verbose {

@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
     let given: Vec<Options> = arguments.options.iter().map(|text| options::parse(text)).collect::<Result<_, _>>()?;
     let found = Found::of(&arguments.sources, |named| {
-        let dataset = named.dataset.map_err(Error::msg)?;
+        let dataset = named.dataset?;
         ensure!(dataset.size() >= 2, "it has fewer than two values");
         Source::new(dataset, named.name)
     })?;

@@ -119,7 +119,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
         match verifier.verify(original)? {
             Verdict::Numbers(report) => verified.push(*report),
             Verdict::Equal => equal += 1,
-            Verdict::Unknown(reason) => skipped.0.push((path, reason)),
+            Verdict::Unknown(reason) => skipped.add(path, &reason),
         }
         bar.set_position(before + size as u64);
     }
@@ -156,7 +156,7 @@ enum Verdict {
     /// Values without a promise, and values that are no numbers, which are equal.
     Equal,
     /// It cannot be compared, for this reason.
-    Unknown(String),
+    Unknown(Error),
 }
 
 const OTHER_TYPE: &str = "its type is not that of the original";
@@ -183,14 +183,13 @@ impl Verifier<'_> {
         let equal = |is_equal: Result<bool>, problem: &str| match is_equal {
             Ok(true) => Ok(Verdict::Equal),
             Ok(false) => wrong(problem.to_owned()),
-            Err(reason) => Ok(Verdict::Unknown(format!("{reason:#}"))),
+            Err(reason) => Ok(Verdict::Unknown(reason)),
         };
         // The path may be another one of the dataset than that which is found first.
         let Ok((ObjectKind::Dataset, _)) = object_by_name(&self.copy, path.as_c()) else {
             return wrong("the copy has no such dataset".to_owned());
         };
-        let copy = open_dataset(&self.copy, &path).map_err(Error::msg);
-        let copy = copy.with_context(|| path.in_file(self.arguments.copy.as_ref()))?;
+        let copy = open_dataset(&self.copy, &path).with_context(|| path.in_file(self.arguments.copy.as_ref()))?;
         let shapes = [copy.shape(), dataset.shape()].map(|shape| shape_text(&shape));
         if shapes[0] != shapes[1] {
             return wrong(format!("its shape is {}, the original's is {}", shapes[0], shapes[1]));

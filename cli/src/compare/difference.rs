@@ -41,7 +41,7 @@ pub(crate) struct Difference {
     pub(crate) changed: u64,
     /// The first promise that was broken; `None` if all were kept.
     pub(crate) broken: Option<String>,
-    /// The value that widens a chunk's range the most, if it widens it much, and the bound or what is said of the result depends on the range.
+    /// The value that widens a chunk's range the most. It is given if it widens the range much, and the bound or the PSNR depends on the range.
     pub(crate) far: Option<Far>,
     /// The sum of the squared errors.
     pub(super) squares: f64,

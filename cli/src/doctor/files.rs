@@ -49,7 +49,7 @@ pub(super) fn check(source: &OsStr) -> Result<Vec<Finding>> {
                 said.datasets += 1;
                 match dataset {
                     Ok(dataset) => said.dataset(&dataset, file_and_path(source).0, &name)?,
-                    Err(reason) => said.unopened(name, reason),
+                    Err(reason) => said.unopened(name, format!("{reason:#}")),
                 }
             }
         }
@@ -138,7 +138,7 @@ impl Said {
     }
 }
 
-/// The file that HDF5 would open for a source of a virtual dataset, if it is there. Of a name for many files, `%b` stands for their numbers: it is the first.
+/// The file that HDF5 would open for a source of a virtual dataset, if it is there. In a name for many files, `%b` stands for their numbers: the first file counts.
 fn file_of_source(file: &Path, source: &Name) -> Option<PathBuf> {
     if source.as_bytes() == b"." {
         return Some(file.to_path_buf());

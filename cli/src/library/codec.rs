@@ -1,7 +1,7 @@
 //! The plugin's functions for single chunks (`h5z_quire.h`), which threads call without HDF5.
 //!
-//! They are those of the library that HDF5 has loaded as the filter. So one library makes all streams of a file: on the GPU, if it is used, and with the user's
-//! dictionary.
+//! The functions are those of the library that HDF5 has loaded as the filter. So one library makes all streams of a file: on the GPU, if it is used, and with
+//! the user's dictionary.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::null;

@@ -77,8 +77,8 @@ impl Numbers {
         Ok((bits, element))
     }
 
-    /// Bits of the values of an attribute, converted to this type; none if there is no such attribute, or if it holds no numbers. Of pairs, those of both parts
-    /// but 0, which is exact in any case.
+    /// Bits of the values of an attribute, converted to this type; none if there is no such attribute, or if it holds no numbers. A pair gives both its parts,
+    /// but not 0, which is exact in any case.
     pub(crate) fn of_attribute(&self, dataset: &Dataset, name: &Name) -> Vec<u64> {
         let read = has_attribute(dataset, name).then(|| self.read_attribute(dataset, name));
         let bits = |value: &[u8]| {

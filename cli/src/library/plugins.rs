@@ -68,7 +68,7 @@ pub(crate) fn filter_of(path: &Path) -> Result<(c_int, String)> {
     }
 }
 
-/// The plugin that HDF5 has loaded for this filter, which it does as soon as it is asked whether the filter is there.
+/// The plugin that HDF5 has loaded for this filter. HDF5 loads it as soon as it is asked whether the filter is there.
 pub(super) fn loaded() -> Option<PathBuf> {
     unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, paths: *mut c_void) -> c_int {
         // SAFETY: the system passes an `info` with a text that ends with a zero byte, and the pointer below, to a list that nobody else uses meanwhile.

@@ -15,7 +15,7 @@ use crate::compare::Difference;
 use crate::datasets::written_boxes;
 use crate::library::chunks;
 use crate::library::links::{
-    self, Link, ObjectKind, Tree, attribute_names, comment, open_attribute, open_dataset, open_group, open_object, token,
+    self, Link, ObjectKind, Tree, attribute_names, comment, open_attribute, open_dataset, open_object, token,
 };
 use crate::library::objects::{is_external, target};
 use crate::library::values::{Values, follow, is_plain};
@@ -206,7 +206,7 @@ fn same_form(old: &Container, new: &Container) -> Result<()> {
 
 impl<'a> Side<'a> {
     fn of(file: &'a File) -> Result<Self> {
-        Ok(Self { file, tree: Tree::below(&open_group(file, c"/")?, &Name::default())? })
+        Ok(Self { file, tree: Tree::below(file, &Name::default())? })
     }
 
     /// The contents of values, independent of their addresses in memory and in the file.

@@ -32,7 +32,7 @@ pub(super) struct Copied {
 /// # Errors
 /// With the path and the reason.
 pub(super) fn copy(from: &File, to: &File, plan: &Plan, jobs: usize, bar: &ProgressBar) -> Result<Copied> {
-    let tree = Tree::below(&open_group(from, c"/")?, &Name::default())?;
+    let tree = Tree::below(from, &Name::default())?;
     let by_token = plan.by_token();
     let mut copier = Copier { from, to, tree: &tree, by_token, types: HashMap::new(), valued: Vec::new(), tasks: Vec::new() };
     let staging = copier.stage_types()?;

@@ -86,12 +86,12 @@ impl Plan {
         let mut ranks = Vec::new();
         for named in datasets {
             // It could not be compared with its copy either.
-            let dataset = named.dataset.as_ref().map_err(|reason| anyhow!("{}: {reason}", named.name))?;
+            let dataset = named.dataset.as_ref().map_err(|reason| anyhow!("{}: {reason:#}", named.name))?;
             ranks.push(dataset.ndim());
             let path = named.path.clone();
             match rules.task(named) {
                 Ok(task) => plan.tasks.push(task),
-                Err(reason) => plan.skipped.0.push((path, format!("{reason:#}"))),
+                Err(reason) => plan.skipped.add(path, &reason),
             }
         }
         match arguments.chunks.iter().find(|Shape(sides)| !ranks.contains(&sides.len())) {

@@ -1,6 +1,6 @@
-//! Writes the values of datasets, each chunk once and as a whole: a bound relative to the chunk's range would differ for a read of the chunk.
+//! Writes the values of datasets, each chunk once and as a whole. A chunk that is written twice would be rounded twice.
 //!
-//! The calling thread reads chunks and writes streams; other threads compress in between.
+//! The calling thread reads chunks and writes streams. Other threads compress in between.
 
 use anyhow::{Context as _, Result};
 use hdf5::Dataset;
