@@ -9,14 +9,12 @@ use std::sync::OnceLock;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use libloading::Symbol;
-use quire_codec::{ByteOrder, Scalar};
 
 use super::numbers::Numbers;
 use super::plugins::{Bytes, delivered, loaded, open, symbol};
 use crate::names::{Name, escape};
 
 const OK: c_int = 0;
-const BIG_ENDIAN: u32 = 128;
 
 type Compress =
     unsafe extern "C" fn(*const c_char, u32, u32, *const u64, *const c_void, *const c_void, usize, *mut Bytes) -> c_int;
@@ -81,9 +79,10 @@ impl Codec {
         ensure!(has_size, "a fill value has another size than the dataset's values");
         let fill = fill.map_or(null(), |fill| fill.as_ptr().cast());
         let (compress, rank, length) = (&self.compress, extents.len() as u32, values.len());
+        let value_type = numbers.layout(chunk)?.type_byte().into();
         // SAFETY: the text ends with a zero byte, there are as many extents as told, and the fill value has the size of the type.
         self.call(|result| unsafe {
-            compress(options.as_ptr(), value_type(numbers), rank, extents.as_ptr(), fill, values.as_ptr().cast(), length, result)
+            compress(options.as_ptr(), value_type, rank, extents.as_ptr(), fill, values.as_ptr().cast(), length, result)
         })
     }
 
@@ -97,10 +96,4 @@ impl Codec {
         let decompressed = self.call(|reason| unsafe { decompress(stream.as_ptr().cast(), stream.len(), to, length, reason) });
         decompressed.map(|_| ())
     }
-}
-
-/// The number of a type of values, as in byte 8 of a stream's header.
-fn value_type(numbers: &Numbers) -> u32 {
-    let number = Scalar::ALL.iter().position(|&scalar| scalar == numbers.scalar).unwrap_or_default() as u32;
-    if numbers.byte_order == ByteOrder::Big { number | BIG_ENDIAN } else { number }
 }

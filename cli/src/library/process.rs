@@ -1,13 +1,13 @@
 //! Runs work in a child process. A damaged file can crash HDF5. The parent process then says so, and removes unfinished files.
 
-use std::io::Write as _;
-use std::num::NonZero;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use nix::libc::_exit;
-use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, kill, raise, signal};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getpid, getppid};
@@ -23,44 +23,21 @@ pub(crate) enum End {
     Signal(Signal),
 }
 
-/// Longest noted name in bytes: a file name plus a dataset's path in it.
-const NOTE_BYTES: usize = 8192;
-
-/// The name of the file or dataset being read, in memory that parent and child share.
-struct Note {
-    length: AtomicUsize,
-    bytes: [AtomicU8; NOTE_BYTES],
-}
-
-static NOTE: OnceLock<&Note> = OnceLock::new();
+/// The name of the file or dataset being read, in memory that parent and child share as a file. Without it, the message after a crash has no name.
+static NOTE: OnceLock<File> = OnceLock::new();
 
 /// Notes the file or dataset being read, so that the parent can name it if this process crashes.
 pub(crate) fn note_reading(name: &Name) {
-    let Some(note) = NOTE.get() else { return };
-    let bytes = name.as_bytes();
-    note.length.store(bytes.len().min(NOTE_BYTES), Ordering::Relaxed);
-    for (to, &from) in note.bytes.iter().zip(bytes) {
-        to.store(from, Ordering::Relaxed);
+    if let Some(note) = NOTE.get() {
+        let _ = note.set_len(0).and_then(|()| note.write_all_at(name.as_bytes(), 0));
     }
 }
 
 /// The name that was noted last.
 pub(crate) fn noted() -> Option<Name> {
-    let note = NOTE.get()?;
-    let bytes = &note.bytes[..note.length.load(Ordering::Relaxed).min(NOTE_BYTES)];
-    let bytes: Vec<u8> = bytes.iter().map(|byte| byte.load(Ordering::Relaxed)).collect();
+    let (mut note, mut bytes) = (NOTE.get()?, Vec::new());
+    note.read_to_end(&mut bytes).ok()?;
     (!bytes.is_empty()).then(|| Name::new(bytes))
-}
-
-/// Allocates the shared memory for the name. If this fails, the message after a crash has no name.
-fn share_note() {
-    const LENGTH: NonZero<usize> = NonZero::new(size_of::<Note>()).unwrap();
-    // SAFETY: this asks for new memory, filled with zeros, which is never given back.
-    let memory = unsafe { mmap_anonymous(None, LENGTH, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED) };
-    if let Ok(memory) = memory {
-        // SAFETY: the memory is as large as a note, starts with a page, and zeros are a note; it is only used through atomics.
-        let _ = NOTE.set(unsafe { memory.cast::<Note>().as_ref() });
-    }
 }
 
 /// Signals by which users, shells and the system ask a program to end. The parent passes them on to the child. The child has the actions that the program was
@@ -73,7 +50,9 @@ const FAILURE: u8 = 1;
 /// Runs work in a child process. This process must have one thread. The child ends when this process ends. If the system cannot fork, the work runs in this
 /// process.
 pub(crate) fn in_child(work: impl FnOnce() -> u8) -> End {
-    share_note();
+    if let Ok(memory) = memfd_create("note", MFdFlags::MFD_CLOEXEC) {
+        let _ = NOTE.set(memory.into());
+    }
     // The program's caller may have set SIGCHLD to be ignored, and the child's exit code would be lost.
     set_default(Signal::SIGCHLD);
     let awaited: SigSet = REQUESTS.into_iter().chain([Signal::SIGCHLD]).collect();
