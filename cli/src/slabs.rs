@@ -20,10 +20,10 @@ use crate::names::Name;
 /// Bytes of a slab of several chunks.
 const SLAB_BYTES: usize = 16 << 20;
 
-/// Chunks of a dataset: those that are read of it, in the order of their indices.
+/// The chunks to read of a dataset, in the order of their indices.
 #[derive(Clone, Copy)]
 pub(crate) struct Chunks<'a> {
-    /// The dataset's name in errors.
+    /// How errors name the dataset.
     pub(crate) name: &'a Name,
     pub(crate) source: &'a Source,
     /// The shape of the chunks.
@@ -60,7 +60,7 @@ impl ReadChunk {
 /// Reads the chunks of datasets, dataset after dataset, and gives them to `jobs` threads. So threads need not wait for the end of a dataset.
 ///
 /// `fetch` gets the number of the dataset and the chunk, and reads what goes with the chunk. `take` gets the results of `work` in the order of the chunks. The
-/// calling thread reads, calls both, and alone calls HDF5.
+/// calling thread reads the chunks and calls `fetch` and `take`. It alone calls HDF5.
 ///
 /// # Errors
 /// HDF5's, with the dataset's name, and those of `fetch` and `take`.

@@ -75,7 +75,7 @@ pub(crate) struct Link {
     pub(crate) path: Name,
     /// HDF5's number for the kind of link. Programs can define kinds that HDF5 itself does not have.
     pub(crate) kind: c_int,
-    /// Of its name.
+    /// The encoding of its name.
     pub(crate) encoding: CharEncoding,
     /// The object that a hard link leads to.
     pub(crate) object: Option<(ObjectKind, Token)>,

@@ -19,7 +19,7 @@ use crate::names::Name;
 use crate::output::Skipped;
 use crate::slabs::Chunks;
 
-/// The datasets of a file to compress, in the order of their paths' links, and the skipped ones.
+/// The datasets of a file to compress, in the order of their links, and the skipped datasets.
 #[derive(Default)]
 pub(super) struct Plan {
     pub(super) tasks: Vec<Task>,
@@ -35,7 +35,7 @@ pub(super) struct Task {
     pub(super) options: String,
     pub(super) config: Config<'static>,
     pub(super) words: Vec<u32>,
-    /// Of one of its new chunks.
+    /// The layout of one of its new chunks.
     pub(super) layout: Layout,
     /// Its new chunks, which may reach beyond its extents.
     pub(super) chunk: Vec<usize>,
