@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::arguments::shape_text;
-use crate::datasets::block_of;
+use crate::boxes::block_of;
 
 /// Bytes below which a chunk is small: it compresses worse, and a GPU does not take it.
 pub(crate) const SMALL_CHUNK: u64 = 256 << 10;

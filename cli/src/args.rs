@@ -1,11 +1,11 @@
 //! `quire args`: converts options in words to `cd_values` in the syntax of each HDF5 client, and `cd_values` to options.
 
+use anyhow::{Context as _, Result};
 use clap::Args;
 use h5zquire::{FILTER_ID, cd_values};
 use serde_json::json;
 
 use crate::arguments::{Bounds, refuse_arguments};
-use crate::library::message;
 use crate::output::{Outcome, print_json, say};
 
 /// Convert options to filter parameters for h5repack, h5py, nccopy and C, and back
@@ -30,32 +30,24 @@ pub(crate) struct Arguments {
 ///
 /// # Errors
 /// Says why the options or numbers are invalid.
-pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
-    let said = message::<quire_codec::Error>;
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
     let joined = arguments.texts.join(",");
     let given = match Some(&joined).filter(|text| !text.is_empty()) {
-        // h5dump prints words as signed numbers.
         Some(text) if text.starts_with(|first: char| first.is_ascii_digit()) => {
-            let words = text.split([',', ' ']).filter(|word| !word.is_empty());
-            let word = |word: &str| word.parse::<u32>().or_else(|_| word.parse::<i32>().map(i32::cast_unsigned));
-            let words: Result<Vec<u32>, _> = words.map(word).collect();
-            let words =
-                words.map_err(|_| format!("{text:?} is not a list of 32-bit numbers with commas between them, such as 2,3"));
-            let options = words.and_then(|words| cd_values::to_options(&words).map_err(said));
-            options.unwrap_or_else(|error| refuse_arguments(&error))
+            options_of(text).unwrap_or_else(|error| refuse_arguments(&format!("{error:#}")))
         }
         Some(text) if arguments.bounds.texts().is_empty() => text.clone(),
         Some(text) => refuse_arguments(&format!("{text:?} and a bound by a flag: give one of them")),
         None => arguments.bounds.text(),
     };
     let words = cd_values::from_options(&given).unwrap_or_else(|error| refuse_arguments(&error.to_string()));
-    let options = cd_values::to_options(&words).map_err(said)?;
+    let options = cd_values::to_options(&words)?;
     let listed = words.iter().map(u32::to_string).collect::<Vec<_>>();
     let (count, spaced, listed) = (words.len(), listed.join(", "), listed.join(","));
     let short = short_form(&words);
     let h5repack = format!("UD={FILTER_ID},0,{count},{listed}");
     if arguments.json {
-        print_json(&json!({ "options": options, "filter": FILTER_ID, "cd_values": words, "short": short, "h5repack": h5repack }));
+        print_json(json!({ "options": options, "filter": FILTER_ID, "cd_values": words, "short": short, "h5repack": h5repack }));
         return Ok(Outcome::Done);
     }
     say(format_args!("options       {options}"));
@@ -70,6 +62,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
         "C             unsigned values[] = {{{listed}}}; H5Pset_filter(dcpl, {FILTER_ID}, H5Z_FLAG_MANDATORY, {count}, values);"
     ));
     Ok(Outcome::Done)
+}
+
+/// The options that a list of `cd_values` encodes.
+fn options_of(text: &str) -> Result<String> {
+    // h5dump prints words as signed numbers.
+    let word = |word: &str| word.parse::<u32>().or_else(|_| word.parse::<i32>().map(i32::cast_unsigned));
+    let words: Result<Vec<u32>, _> = text.split([',', ' ']).filter(|word| !word.is_empty()).map(word).collect();
+    let words =
+        words.ok().with_context(|| format!("{text:?} is not a list of 32-bit numbers with commas between them, such as 2,3"))?;
+    Ok(cd_values::to_options(&words)?)
 }
 
 /// The short form of `cd_values`, if they have one: the bound `m * 10^-e` as the words `e,m`, or `e` alone where `m` is 1. Its mode is one more than that of

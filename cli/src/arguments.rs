@@ -1,9 +1,9 @@
 //! Arguments that several subcommands share: bounds (in words or as flags) and chunk shapes.
 
+use anyhow::{Result, bail};
 use clap::Args;
 use quire_codec::options;
 
-use crate::library::message;
 use crate::names::escape;
 
 /// The bounds and codings to write data with, given as an options text or by one flag a bound.
@@ -49,7 +49,7 @@ impl Bounds {
     ///
     /// # Errors
     /// Says which option is invalid and what is allowed.
-    fn parsed(&self) -> Result<Vec<String>, String> {
+    fn parsed(&self) -> quire_codec::Result<Vec<String>> {
         let option =
             |key: &str, value: &Option<String>| value.as_ref().map(|value| format!(",{key}={value}")).unwrap_or_default();
         let coding = option("coding", &self.coding) + &option("adapt", &self.adapt) + &option("brick", &self.brick);
@@ -67,13 +67,12 @@ impl Bounds {
         if self.lossless {
             texts.push(format!("lossless{coding}"));
         }
-        let formatted = |text: &String| Ok(options::format(&options::parse(text)?));
-        texts.iter().map(formatted).collect::<quire_codec::Result<_>>().map_err(message)
+        texts.iter().map(|text| Ok(options::format(&options::parse(text)?))).collect()
     }
 
     /// All given bounds as canonical options texts. Invalid ones end the program with exit code 2, as clap does.
     pub(crate) fn texts(&self) -> Vec<String> {
-        self.parsed().unwrap_or_else(|error| refuse_arguments(&error))
+        self.parsed().unwrap_or_else(|error| refuse_arguments(&error.to_string()))
     }
 
     /// The only given bound as a canonical options text. No bound, or several, end the program with exit code 2, as clap does.
@@ -107,13 +106,11 @@ pub(crate) struct Shape(pub(crate) Vec<usize>);
 ///
 /// # Errors
 /// Quotes the text and shows how a shape is written.
-pub(crate) fn shape(text: &str) -> Result<Shape, String> {
+pub(crate) fn shape(text: &str) -> Result<Shape> {
     let sides: Result<Vec<usize>, _> = text.split('x').map(str::parse).collect();
     match sides {
         Ok(sides) if !sides.contains(&0) => Ok(Shape(sides)),
-        _ => {
-            Err(format!("{text:?} is not a shape: give extents of at least 1 with x between them, slowest first, as in 64x64x64"))
-        }
+        _ => bail!("{text:?} is not a shape: give extents of at least 1 with x between them, slowest first, as in 64x64x64"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Which datasets are compressed, and why others are not. `repack` and `estimate` choose alike.
 
+use anyhow::{Result, bail, ensure};
 use clap::Args;
 use h5zquire::FILTER_ID;
 use hdf5::plist::dataset_create::Layout;
@@ -9,7 +10,7 @@ use crate::datasets::{Named, Source};
 use crate::filters::filter_name;
 use crate::library::links::has_attribute;
 use crate::library::numbers::Numbers;
-use crate::library::{message, objects};
+use crate::library::objects::is_external;
 
 /// The choice of datasets, as the user may change it.
 #[derive(Debug, Args)]
@@ -27,39 +28,29 @@ impl Choice {
     ///
     /// # Errors
     /// Says why the dataset is skipped. The same reason is the same text for all datasets.
-    pub(crate) fn source(&self, named: Named, is_named: bool) -> Result<Source, String> {
+    pub(crate) fn source(&self, named: Named, is_named: bool) -> Result<Source> {
         let Named { dataset, name, .. } = named;
         let dataset = dataset?;
         let extents = dataset.shape();
-        if extents.is_empty() {
-            return Err("a scalar, which HDF5 cannot store in chunks".to_owned());
-        }
-        if extents.contains(&0) {
-            return Err("it has no values".to_owned());
-        }
-        let properties = dataset.dcpl().map_err(message)?;
-        if objects::is_external(&properties) || properties.layout() == Layout::Virtual {
-            return Err("its values lie in other datasets or files".to_owned());
-        }
-        let filters = properties.get_filters().map_err(message)?;
-        if filters.iter().any(|filter| filter.id() == FILTER_ID) {
-            return Err("compressed with this filter already: compress the original anew for another bound".to_owned());
-        }
+        ensure!(!extents.is_empty(), "a scalar, which HDF5 cannot store in chunks");
+        ensure!(!extents.contains(&0), "it has no values");
+        let properties = dataset.dcpl()?;
+        let is_elsewhere = is_external(&properties) || properties.layout() == Layout::Virtual;
+        ensure!(!is_elsewhere, "its values lie in other datasets or files");
+        let filters = properties.get_filters()?;
+        let is_compressed = filters.iter().any(|filter| filter.id() == FILTER_ID);
+        ensure!(!is_compressed, "compressed with this filter already: compress the original anew for another bound");
         if let Some(filter) = filters.iter().find(|filter| !filter.is_available()) {
-            return Err(format!("compressed with {}, which HDF5 does not find here", filter_name(filter)));
+            bail!("compressed with {}, which HDF5 does not find here", filter_name(filter));
         }
         let is_scale = has_attribute(&dataset, &"CLASS".into())
             && dataset
                 .attr("CLASS")
                 .and_then(|class| class.read_scalar::<hdf5::types::FixedAscii<32>>())
                 .is_ok_and(|class| class.as_str() == "DIMENSION_SCALE");
-        let source = Source::new(dataset, name, None)?;
-        if source.bytes() < self.min_size && !is_named {
-            return Err(format!("fewer bytes than --min-size={}", self.min_size));
-        }
-        if is_scale && !is_named {
-            return Err("a dimension scale, whose coordinates programs compare exactly: name it to compress it".to_owned());
-        }
+        let source = Source::new(dataset, name)?;
+        ensure!(source.bytes() >= self.min_size || is_named, "fewer bytes than --min-size={}", self.min_size);
+        ensure!(!is_scale || is_named, "a dimension scale, whose coordinates programs compare exactly: name it to compress it");
         Ok(source)
     }
 

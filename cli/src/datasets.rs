@@ -1,26 +1,26 @@
 //! Datasets of the user's files: found by name, and read block by block, as the filter would be given chunks.
 
-use std::collections::HashSet;
-use std::ffi::{CStr, OsStr};
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use hdf5::plist::DatasetAccess;
-use hdf5::{Dataset, File, Group};
+use hdf5::{Dataset, File};
 use quire_codec::{Brick, Layout};
 
-use crate::compare::Kind as Comparable;
+use crate::boxes::{Grid, Range, block_of};
+use crate::compare::Elements;
 use crate::kept;
-use crate::library::links::{self, Kind, Token, links, object_by_name, token};
+use crate::library::chunks;
+use crate::library::links::{self, ObjectKind, Token, Tree, object_by_name};
 use crate::library::numbers::Numbers;
 use crate::library::process::note_reading;
-use crate::library::{chunks, message};
 use crate::names::Name;
-use crate::skipped::Skipped;
+use crate::output::Skipped;
+use crate::slabs::Chunks;
 
-/// Largest number of values in a block if neither the user nor the dataset gives its shape.
-const BLOCK_VALUES: usize = 64 * 64 * 64;
 /// Size of HDF5's cache of decoded chunks, in bytes per dataset. Blocks that cut across chunks then decode each chunk only once.
 const CACHE_BYTES: usize = 64 << 20;
 /// The size that the cache has if nothing is said.
@@ -32,7 +32,7 @@ const CACHE_SLOTS: usize = 12_421;
 #[derive(Debug)]
 pub(crate) struct Named {
     /// The dataset, or why HDF5 cannot open it: a newer HDF5 may have written it with features that this one lacks.
-    pub(crate) dataset: Result<Dataset, String>,
+    pub(crate) dataset: Result<Dataset>,
     /// `FILE:/path/in/it`.
     pub(crate) name: Name,
     /// The path in the file.
@@ -66,7 +66,7 @@ pub(crate) fn file_and_path(name: &OsStr) -> (&Path, &[u8]) {
 ///
 /// # Errors
 /// With the name, where there is no such file or object.
-pub(crate) fn find(name: &OsStr) -> Result<Vec<Named>, String> {
+pub(crate) fn find(name: &OsStr) -> Result<Vec<Named>> {
     let (path, inside) = file_and_path(name);
     find_in(path, &Name::new(inside), &Name::from(name))
 }
@@ -75,78 +75,63 @@ pub(crate) fn find(name: &OsStr) -> Result<Vec<Named>, String> {
 ///
 /// # Errors
 /// As for [`find`].
-pub(crate) fn find_in(path: &Path, inside: &Name, name: &Name) -> Result<Vec<Named>, String> {
+pub(crate) fn find_in(path: &Path, inside: &Name, name: &Name) -> Result<Vec<Named>> {
     let file = open(path)?;
-    let mut found = Vec::new();
-    if let Ok((Kind::Dataset, token)) = object_by_name(&file, inside.as_c()) {
-        let dataset = open_dataset(&file, inside.as_c()).map_err(|error| format!("{name}: {}", not_opened(&error)))?;
-        found.push(Named { dataset: Ok(dataset), name: inside.in_file(path), path: inside.clone(), token, is_named: true });
-        return Ok(found);
+    if let Ok((ObjectKind::Dataset, token)) = object_by_name(&file, inside.as_c()) {
+        let dataset = Ok(open_dataset(&file, inside).with_context(|| name.clone())?);
+        return Ok(vec![Named { dataset, name: inside.in_file(path), path: inside.clone(), token, is_named: true }]);
     }
     let group = links::open_group(&file, inside.as_c());
-    let group = group.map_err(|_| format!("{name}: the file has no dataset and no group of that name"))?;
+    let group = group.map_err(|_| anyhow!("{name}: the file has no dataset and no group of that name"))?;
     let bytes = inside.as_bytes();
     let above = bytes.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
-    collect(&group, path, &Name::new(&bytes[..above]), &mut HashSet::new(), &mut found)
-        .map_err(|error| format!("{name}: {error}"))?;
-    Ok(found)
+    // Soft links are not followed: their targets are found by hard links, or do not exist.
+    let tree = Tree::below(&group, &Name::new(&bytes[..above])).with_context(|| name.clone())?;
+    let datasets = tree.objects().filter(|&(_, kind, _)| kind == ObjectKind::Dataset);
+    let named = |(inside, _, token): (&Name, _, _)| {
+        let dataset = open_dataset(&file, inside);
+        Named { dataset, name: inside.in_file(path), path: inside.clone(), token, is_named: false }
+    };
+    Ok(datasets.map(named).collect())
 }
 
 /// Opens a file for reading.
 ///
 /// # Errors
 /// With its name. HDF5 would wait at a pipe for as long as nobody writes to it.
-pub(crate) fn open(path: &Path) -> Result<File, String> {
+pub(crate) fn open(path: &Path) -> Result<File> {
     let name = Name::from(path);
     match path.metadata().map(|found| found.file_type()) {
         Ok(kind) if kind.is_file() || kind.is_block_device() => {}
-        Ok(_) => return Err(format!("{name}: it is a folder, a pipe or a device, not a file")),
-        Err(_) => return Err(format!("{name}: there is no such file")),
+        Ok(_) => bail!("{name}: it is a folder, a pipe or a device, not a file"),
+        Err(_) => bail!("{name}: there is no such file"),
     }
     note_reading(&name);
-    links::open_file(path).map_err(|error| format!("{name}: it cannot be read as HDF5: {error}"))
+    links::open_file(path, false).with_context(|| format!("{name}: it cannot be read as HDF5"))
+}
+
+/// Opens a dataset.
+///
+/// # Errors
+/// Says, with HDF5's version, why HDF5 does not open it.
+pub(crate) fn open_dataset(file: &File, path: &Name) -> Result<Dataset> {
+    let (major, minor, micro) = hdf5::library_version();
+    let not_opened = || format!("HDF5 {major}.{minor}.{micro}, which this program is linked with, does not open it");
+    with_cache(file, path).with_context(not_opened)
 }
 
 /// Opens a dataset, with a cache of decoded chunks that is as large as its values are, up to a limit. The cache's table alone has 100 kB, which thousands of
 /// small datasets must not have.
-fn open_dataset(group: &Group, name: &CStr) -> Result<Dataset, String> {
-    let dataset = links::open_dataset(group, name, None)?;
-    let bytes = dataset.dtype().map_err(message)?.size().saturating_mul(dataset.size());
+fn with_cache(file: &File, path: &Name) -> Result<Dataset> {
+    let dataset = links::open_dataset(file, path, None)?;
+    let bytes = dataset.dtype()?.size().saturating_mul(dataset.size());
     if bytes <= DEFAULT_CACHE_BYTES {
         return Ok(dataset);
     }
     // HDF5 gives a dataset that is open already the cache that it has.
     drop(dataset);
-    let access = DatasetAccess::build().chunk_cache(CACHE_SLOTS, CACHE_BYTES, 1.0).finish().map_err(message)?;
-    links::open_dataset(group, name, Some(&access))
-}
-
-/// The error message for a dataset that HDF5 cannot open, with HDF5's version.
-fn not_opened(error: &str) -> String {
-    let (major, minor, micro) = hdf5::library_version();
-    format!("HDF5 {major}.{minor}.{micro}, which this program is linked with, does not open it: {error}")
-}
-
-fn collect(group: &Group, file: &Path, path: &Name, met: &mut HashSet<Token>, found: &mut Vec<Named>) -> Result<(), String> {
-    // Links may form cycles. Soft links are skipped: their targets are found by hard links, or do not exist.
-    if !met.insert(token(group)?) {
-        return Ok(());
-    }
-    for link in links(group)?.into_iter().filter(links::Link::is_hard) {
-        let path = path.below(&link.name);
-        let (kind, token) = object_by_name(group, &link.name)?;
-        match kind {
-            Kind::Group => collect(&links::open_group(group, &link.name)?, file, &path, met, found)?,
-            Kind::Dataset => {
-                if met.insert(token) {
-                    let dataset = open_dataset(group, &link.name).map_err(|error| not_opened(&error));
-                    found.push(Named { dataset, name: path.in_file(file), path, token, is_named: false });
-                }
-            }
-            Kind::Datatype | Kind::Other => {}
-        }
-    }
-    Ok(())
+    let access = DatasetAccess::build().chunk_cache(CACHE_SLOTS, CACHE_BYTES, 1.0).finish()?;
+    links::open_dataset(file, path, Some(&access))
 }
 
 /// A dataset of numbers.
@@ -169,48 +154,14 @@ pub(crate) struct Source {
     /// All of these.
     fill: Vec<u64>,
     pub(crate) extents: Vec<usize>,
-    pub(crate) block: Vec<usize>,
 }
 
-/// The division of an array into blocks; blocks at the end of an axis are clipped to the extents.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Grid<'a> {
-    pub(crate) extents: &'a [usize],
-    /// Extents of a block, one for each axis of the array, each at least 1.
-    pub(crate) block: &'a [usize],
-}
-
-impl Grid<'_> {
-    /// Number of blocks along each axis.
-    fn counts(&self) -> Vec<usize> {
-        self.extents.iter().zip(self.block).map(|(&extent, &side)| extent.div_ceil(side)).collect()
-    }
-
-    /// Number of blocks; 1 for an array without axes.
-    pub(crate) fn blocks(&self) -> usize {
-        self.counts().iter().product()
-    }
-
-    /// Start and length of a block along each axis.
-    pub(crate) fn ranges(&self, number: usize) -> Vec<(usize, usize)> {
-        let mut rest = number;
-        let mut ranges: Vec<(usize, usize)> = Vec::new();
-        for ((&count, &side), &extent) in self.counts().iter().zip(self.block).zip(self.extents).rev() {
-            let start = rest % count * side;
-            rest /= count;
-            ranges.push((start, side.min(extent - start)));
-        }
-        ranges.reverse();
-        ranges
-    }
-}
-
-/// The blocks of a dataset that contain written values, as far as HDF5 records it; all others hold only the fill value. Those must not be read, since HDF5
-/// fails to read unwritten strings from a file that is open for reading (seen with 1.10.8 to 2.0).
+/// The blocks of a dataset that contain written values, as far as HDF5 records it. All other blocks hold only the fill value. They must not be read: HDF5 fails
+/// to read unwritten strings from a file that is open for reading (seen with 1.10.8 to 2.0).
 ///
 /// # Errors
 /// HDF5's.
-pub(crate) fn written_boxes(dataset: &Dataset, block: &[usize]) -> Result<Vec<Vec<(usize, usize)>>, String> {
+pub(crate) fn written_boxes(dataset: &Dataset, block: &[usize]) -> Result<Vec<Vec<Range>>> {
     let extents = dataset.shape();
     let grid = Grid { extents: &extents, block };
     if extents.contains(&0) || dataset.storage_size() == 0 {
@@ -219,13 +170,12 @@ pub(crate) fn written_boxes(dataset: &Dataset, block: &[usize]) -> Result<Vec<Ve
     if dataset.chunk().as_deref() != Some(block) {
         let mut boxes = Vec::new();
         // A damaged file may give any extents.
-        boxes.try_reserve_exact(grid.blocks()).map_err(|_| format!("no memory for {} blocks", grid.blocks()))?;
+        boxes.try_reserve_exact(grid.blocks()).map_err(|_| anyhow!("no memory for {} blocks", grid.blocks()))?;
         boxes.extend((0..grid.blocks()).map(|number| grid.ranges(number)));
         return Ok(boxes);
     }
-    let range = |((&start, &side), &extent): ((&u64, &usize), &usize)| (start as usize, side.min(extent - start as usize));
-    let ranges = |corner: Vec<u64>| corner.iter().zip(block).zip(&extents).map(range).collect();
-    Ok(chunks::corners(dataset)?.into_iter().map(ranges).collect())
+    let starts = |corner: Vec<u64>| corner.into_iter().map(|start| start as usize).collect::<Vec<_>>();
+    Ok(chunks::corners(dataset)?.into_iter().map(|corner| grid.at(&starts(corner))).collect())
 }
 
 /// The datasets that are read, and the skipped ones with the reason.
@@ -236,19 +186,22 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Adds the datasets that a name refers to and that `choose` makes sources of.
+    /// The datasets that names refer to and that `choose` makes sources of.
     ///
     /// # Errors
     /// With the name, where there is no such file or object.
-    pub(crate) fn add(&mut self, name: &OsStr, choose: impl Fn(Named) -> Result<Source, String>) -> Result<(), String> {
-        for named in find(name)? {
-            let name = named.name.clone();
-            match choose(named) {
-                Ok(source) => self.sources.push(source),
-                Err(reason) => self.skipped.0.push((name, reason)),
+    pub(crate) fn of(names: &[OsString], choose: impl Fn(Named) -> Result<Source>) -> Result<Self> {
+        let mut found = Self::default();
+        for name in names {
+            for named in find(name)? {
+                let name = named.name.clone();
+                match choose(named) {
+                    Ok(source) => found.sources.push(source),
+                    Err(reason) => found.skipped.add(name, &reason),
+                }
             }
         }
-        Ok(())
+        Ok(found)
     }
 }
 
@@ -257,23 +210,14 @@ impl Source {
     ///
     /// # Errors
     /// Says why the dataset is skipped.
-    pub(crate) fn new(dataset: Dataset, name: Name, block: Option<&[usize]>) -> Result<Self, String> {
+    pub(crate) fn new(dataset: Dataset, name: Name) -> Result<Self> {
         let numbers = Numbers::of(&dataset)?;
         let extents = dataset.shape();
-        if dataset.size() == 0 {
-            return Err("it has no values".to_owned());
-        }
-        let properties = dataset.dcpl().map_err(message)?;
+        ensure!(dataset.size() > 0, "it has no values");
+        let properties = dataset.dcpl()?;
         let chunk = properties.chunk();
-        let block = match (block.filter(|block| block.len() == extents.len()), &chunk) {
-            (Some(block), _) => block.to_vec(),
-            (None, Some(chunk)) => chunk.clone(),
-            (None, None) => block_of(&extents),
-        };
-        let block = block.iter().zip(&extents).map(|(&side, &extent)| side.min(extent)).collect();
         let is_plain = properties.filters().is_empty();
-        let filling = numbers.filling(&properties)?;
-        let fill_value = filling.bits;
+        let (fill_value, filling) = numbers.filling(&properties)?;
         let mut missing = Vec::new();
         for attribute in kept::ATTRIBUTES {
             missing.extend(numbers.of_attribute(&dataset, &attribute.into()));
@@ -282,15 +226,7 @@ impl Source {
         missing.dedup();
         missing.retain(|&bits| Some(bits) != fill_value);
         let fill = missing.iter().copied().chain(fill_value).collect();
-        let filling = filling.element;
-        Ok(Self { dataset, chunk, is_plain, name, numbers, fill_value, filling, missing, fill, extents, block })
-    }
-
-    /// Divides the dataset into blocks of another shape, which must have its rank.
-    #[must_use]
-    pub(crate) fn with_block(&self, block: &[usize]) -> Self {
-        let block = block.iter().zip(&self.extents).map(|(&side, &extent)| side.min(extent)).collect();
-        Self { block, ..self.clone() }
+        Ok(Self { dataset, chunk, is_plain, name, numbers, fill_value, filling, missing, fill, extents })
     }
 
     /// Bytes of all values.
@@ -298,71 +234,60 @@ impl Source {
         self.extents.iter().map(|&extent| extent as u64).product::<u64>() * self.numbers.scalar.element_size() as u64
     }
 
-    /// For comparing its values with those of a copy in which missing values are kept as the fill value is.
-    pub(crate) fn kind(&self) -> Comparable<'_> {
+    /// The elements for a comparison with a copy by `repack`, which keeps missing values as the filter keeps the fill value.
+    pub(crate) fn elements(&self) -> Elements<'_> {
         let Numbers { scalar, byte_order, .. } = self.numbers;
-        Comparable { scalar, byte_order, fill: &self.fill, missing: &[] }
+        Elements { scalar, byte_order, fill: &self.fill, missing: &[] }
     }
 
-    /// For comparing its values with those of a copy by a filter that knows the fill value alone: missing values are part of a chunk's range.
-    pub(crate) fn kind_for_filters(&self) -> Comparable<'_> {
-        Comparable { fill: self.fill_value.as_slice(), missing: &self.missing, ..self.kind() }
-    }
-
-    /// The division of the dataset into blocks.
-    pub(crate) fn grid(&self) -> Grid<'_> {
-        Grid { extents: &self.extents, block: &self.block }
-    }
-
-    /// Number of blocks.
-    pub(crate) fn blocks(&self) -> usize {
-        self.grid().blocks()
-    }
-
-    /// Indices of at most the given number of blocks, evenly spaced.
-    pub(crate) fn sample(&self, most: usize) -> impl ExactSizeIterator<Item = usize> + use<> {
-        let (blocks, taken) = (self.blocks(), self.blocks().min(most));
-        (0..taken).map(move |index| (index as u128 * blocks as u128 / taken as u128) as usize)
-    }
-
-    /// Reads a block into `bytes`, in the file's byte order, and returns its layout.
-    ///
-    /// # Errors
-    /// With the dataset's name.
-    pub(crate) fn read(&self, number: usize, bytes: &mut Vec<u8>) -> Result<Layout, String> {
-        note_reading(&self.name);
-        let named = |error: &dyn std::fmt::Display| format!("{}: {error}", self.name);
-        let ranges = self.grid().ranges(number);
-        self.numbers.read(&self.dataset, &ranges, bytes).map_err(|error| named(&error))?;
-        let dims: Vec<u64> = ranges.iter().map(|&(_, count)| count as u64).collect();
-        Layout::of_chunk(self.numbers.scalar, self.numbers.byte_order, &dims).map_err(|error| named(&error))
-    }
-
-    /// The layout of a block that [`Source::read`] has read, in bricks. A block that the dataset's end cuts short keeps its layout if it has no whole rows of
-    /// bricks.
-    ///
-    /// # Errors
-    /// If a whole block has no whole rows of bricks.
-    pub(crate) fn in_bricks(&self, layout: Layout, brick: Option<Brick>) -> Result<Layout, String> {
-        let whole: u64 = self.block.iter().map(|&side| side as u64).product();
-        match layout.in_bricks(brick) {
-            Err(_) if layout.elements().elements() < whole => Ok(layout),
-            Ok(layout) => Ok(layout),
-            Err(error) => Err(message(error)),
-        }
+    /// The elements for a comparison with a copy by a filter. It knows the fill value alone, and counts missing values in a chunk's range.
+    pub(crate) fn elements_for_filters(&self) -> Elements<'_> {
+        Elements { fill: self.fill_value.as_slice(), missing: &self.missing, ..self.elements() }
     }
 }
 
-/// A block shape of at most [`BLOCK_VALUES`] values: halves the longest extent until it fits.
-#[must_use]
-pub(crate) fn block_of(extents: &[usize]) -> Vec<usize> {
-    let mut block = extents.to_vec();
-    while block.iter().product::<usize>() > BLOCK_VALUES {
-        if let Some(longest) = block.iter_mut().max() {
-            *longest = longest.div_ceil(2);
+/// Evenly spaced blocks of a dataset, as the filter would be given chunks.
+pub(crate) struct Sample<'a> {
+    pub(crate) source: &'a Source,
+    /// The shape of a block.
+    pub(crate) block: Vec<usize>,
+    /// Number of blocks in the dataset.
+    pub(crate) of_blocks: usize,
+    pub(crate) boxes: Vec<Vec<Range>>,
+}
+
+impl<'a> Sample<'a> {
+    /// Takes at most the given number of blocks. They have the given shape if it has the dataset's rank, or else the shape of the dataset's own chunks.
+    pub(crate) fn new(source: &'a Source, shape: Option<&[usize]>, most: usize) -> Self {
+        let extents = &source.extents;
+        let own = || source.chunk.clone().unwrap_or_else(|| block_of(extents));
+        let shape = shape.filter(|shape| shape.len() == extents.len()).map_or_else(own, <[usize]>::to_vec);
+        let block: Vec<usize> = shape.iter().zip(extents).map(|(&side, &extent)| side.min(extent)).collect();
+        let grid = Grid { extents, block: &block };
+        let (of_blocks, taken) = (grid.blocks(), grid.blocks().min(most));
+        let number = |index| (index as u128 * of_blocks as u128 / taken as u128) as usize;
+        let boxes = (0..taken).map(|index| grid.ranges(number(index))).collect();
+        Self { source, block, of_blocks, boxes }
+    }
+
+    /// The blocks to read.
+    pub(crate) fn chunks(&self) -> Chunks<'_> {
+        note_reading(&self.source.name);
+        Chunks { name: &self.source.name, source: self.source, shape: &self.block, boxes: &self.boxes }
+    }
+
+    /// The layout of a block in bricks. A block that the dataset's end cuts short keeps its layout if it has no whole rows of bricks.
+    ///
+    /// # Errors
+    /// If a whole block has no whole rows of bricks.
+    pub(crate) fn layout(&self, ranges: &[Range], brick: Option<Brick>) -> Result<Layout> {
+        let extents: Vec<usize> = ranges.iter().map(|&(_, count)| count).collect();
+        let layout = self.source.numbers.layout(&extents)?;
+        match layout.in_bricks(brick) {
+            Err(_) if extents != self.block => Ok(layout),
+            in_bricks => Ok(in_bricks?),
         }
     }
-    block
 }
 
 #[cfg(test)]

@@ -5,14 +5,16 @@ mod files;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use anyhow::{Result, ensure};
 use clap::Args;
 use h5zquire::FILTER_ID;
 use hdf5::File;
 use hdf5::filters::Filter;
 use quire_codec::stages::header;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
-use crate::library::{chunks, message, plugins};
+use crate::library::{chunks, plugins};
 use crate::names::Name;
 use crate::output::{Outcome, print_json, say};
 
@@ -49,9 +51,12 @@ const VARIABLES: [&str; 8] = [
 
 const ENVIRONMENT: &str = "environment";
 const PLUGIN: &str = "plugin";
+/// The remedy for a plugin of another build.
+const OF_THIS_BUILD: &str = "replace it by a build of the same H5Z-Quire as this program";
 
 /// How serious a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 enum State {
     Well,
     /// Worth knowing; the filter works.
@@ -61,7 +66,7 @@ enum State {
 }
 
 /// The result of one check.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 struct Finding {
     about: &'static str,
     state: State,
@@ -74,7 +79,7 @@ struct Finding {
 ///
 /// # Errors
 /// If a file cannot be read. A problem of the filter is a finding.
-pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
     let mut findings = vec![hdf5_library()];
     findings.extend(environment());
     findings.extend(plugin_files());
@@ -92,7 +97,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
     }
     let is_well = findings.iter().all(|finding| finding.state != State::Wrong);
     if arguments.json {
-        print_json(&json!({ "well": is_well, "findings": findings.iter().map(Finding::json).collect::<Vec<_>>() }));
+        print_json(json!({ "well": is_well, "findings": findings }));
     } else {
         findings.iter().for_each(Finding::print);
         say(match (is_working, is_well) {
@@ -109,8 +114,12 @@ impl Finding {
         Self { about, state: State::Well, text, remedy: None }
     }
 
-    fn with_remedy(about: &'static str, state: State, text: String, remedy: impl Into<String>) -> Self {
-        Self { about, state, text, remedy: Some(remedy.into()) }
+    fn note(about: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { about, state: State::Note, text: text.into(), remedy: Some(remedy.into()) }
+    }
+
+    fn wrong(about: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { about, state: State::Wrong, text: text.into(), remedy: Some(remedy.into()) }
     }
 
     fn is_wrong_about(&self, about: &str) -> bool {
@@ -128,15 +137,6 @@ impl Finding {
             say(format_args!("                     -> {remedy}"));
         }
     }
-
-    fn json(&self) -> Value {
-        let state = match self.state {
-            State::Well => "well",
-            State::Note => "note",
-            State::Wrong => "wrong",
-        };
-        json!({ "about": self.about, "state": state, "text": self.text, "remedy": self.remedy })
-    }
 }
 
 fn hdf5_library() -> Finding {
@@ -148,24 +148,19 @@ fn hdf5_library() -> Finding {
 fn environment() -> Vec<Finding> {
     let set = VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
     let mut findings: Vec<Finding> =
-        set.map(|(name, value)| Finding::well(ENVIRONMENT, format!("{name}={}", Name::from(&*value)))).collect();
+        set.map(|(name, value)| Finding::well(ENVIRONMENT, format!("{name}={}", Name::from(&value)))).collect();
     let known = |name: &str| VARIABLES.contains(&name) || name == "QUIRE_REQUIRE_CUDA";
     for (name, _) in std::env::vars_os() {
         let is_known = name.to_str().is_some_and(known);
-        let name = Name::from(&*name);
+        let name = Name::from(&name);
         if name.as_bytes().starts_with(b"QUIRE_") && !is_known {
-            let text = format!("{name} is set, but the filter has no such variable");
-            findings.push(Finding::with_remedy(
-                ENVIRONMENT,
-                State::Note,
-                text,
-                format!("the variables are {}", VARIABLES[2..].join(", ")),
-            ));
+            let remedy = format!("the variables are {}", VARIABLES[2..].join(", "));
+            findings.push(Finding::note(ENVIRONMENT, format!("{name} is set, but the filter has no such variable"), remedy));
         }
     }
     if let Err(error) = h5zquire::check_environment() {
         let remedy = "set it as it says, or unset it; until then the filter refuses every dataset";
-        findings.push(Finding::with_remedy(ENVIRONMENT, State::Wrong, error.to_string(), remedy));
+        findings.push(Finding::wrong(ENVIRONMENT, error.to_string(), remedy));
     }
     findings
 }
@@ -175,62 +170,59 @@ fn plugin_files() -> Vec<Finding> {
     let folders = match plugins::folders() {
         Ok(folders) => folders,
         Err(error) => {
-            return vec![Finding::with_remedy(PLUGIN, State::Wrong, error, "set HDF5_PLUGIN_PATH to the plugin's folder")];
+            let remedy = "set HDF5_PLUGIN_PATH to the plugin's folder";
+            return vec![Finding::wrong(PLUGIN, format!("{error:#}"), remedy)];
         }
     };
     let mut findings = Vec::new();
     let mut files = 0;
     for folder in &folders {
-        let shown = Name::from(&**folder);
+        let shown = Name::from(folder);
         let file = folder.join(LIBRARY_NAME);
-        if !folder.is_dir() {
+        findings.push(if file.exists() {
+            files += 1;
+            plugin_file(file)
+        } else if folder.is_dir() {
+            Finding::well(PLUGIN, format!("HDF5 looks into {shown}: no {LIBRARY_NAME} there"))
+        } else {
             let remedy = if std::env::var_os("HDF5_PLUGIN_PATH").is_some() {
                 "correct HDF5_PLUGIN_PATH, which has folders with colons between them, if the plugin is to be there"
             } else {
                 "it is built into HDF5, and searched because HDF5_PLUGIN_PATH is not set: set it to the plugin's folder"
             };
-            findings.push(Finding::with_remedy(
-                PLUGIN,
-                State::Note,
-                format!("HDF5 looks into {shown}, which is not a folder"),
-                remedy,
-            ));
-        } else if !file.exists() {
-            findings.push(Finding::well(PLUGIN, format!("HDF5 looks into {shown}: no {LIBRARY_NAME} there")));
-        } else {
-            files += 1;
-            findings.push(plugin_file(file));
-        }
+            Finding::note(PLUGIN, format!("HDF5 looks into {shown}, which is not a folder"), remedy)
+        });
     }
     if files > 1 {
         let text = format!("there are {files} files {LIBRARY_NAME}: HDF5 takes the first that loads");
-        findings.push(Finding::with_remedy(PLUGIN, State::Note, text, "leave the one that you mean"));
+        findings.push(Finding::note(PLUGIN, text, "leave the one that you mean"));
     }
     if files == 0 {
         let remedy = match beside_this_program() {
-            Some(folder) => format!("export HDF5_PLUGIN_PATH={}, where there is one", Name::from(&*folder)),
+            Some(folder) => format!("export HDF5_PLUGIN_PATH={}, where there is one", Name::from(&folder)),
             None => {
                 format!("build it (cargo build --release -p h5z-quire) and name the folder of {LIBRARY_NAME} in HDF5_PLUGIN_PATH")
             }
         };
         // HDF5 does not ask for a name, and a program may register the filter itself.
         let state = if Filter::get_info(FILTER_ID).is_available { State::Note } else { State::Wrong };
-        findings.push(Finding::with_remedy(PLUGIN, state, format!("no folder of HDF5's has {LIBRARY_NAME}"), remedy));
+        let text = format!("no folder of HDF5's has {LIBRARY_NAME}");
+        findings.push(Finding { about: PLUGIN, state, text, remedy: Some(remedy) });
     }
     findings
 }
 
 fn plugin_file(file: PathBuf) -> Finding {
-    let shown = Name::from(&*file);
+    let shown = Name::from(&file);
     match plugins::filter_of(&file) {
         Ok((FILTER_ID, name)) => Finding::well(PLUGIN, format!("{shown}: filter {FILTER_ID}, {name}")),
         Ok((id, name)) => {
             let text = format!("{shown} is the plugin of filter {id}, {name}: H5Z-Quire is filter {FILTER_ID}");
-            Finding::with_remedy(PLUGIN, State::Wrong, text, "replace it by a build of the same H5Z-Quire as this program")
+            Finding::wrong(PLUGIN, text, OF_THIS_BUILD)
         }
         Err(reason) => {
             let remedy = "replace it by a build for this system: `ldd -r` on it says what it misses";
-            Finding::with_remedy(PLUGIN, State::Wrong, format!("{shown}: {reason}"), remedy)
+            Finding::wrong(PLUGIN, format!("{shown}: {reason:#}"), remedy)
         }
     }
 }
@@ -244,18 +236,15 @@ fn beside_this_program() -> Option<PathBuf> {
 /// Checks that HDF5 finds the filter by its number. `None` if it does not because of the plugin, of which something is known to be wrong.
 fn registered(is_plugin_wrong: bool) -> Option<Finding> {
     const ABOUT: &str = "filter";
+    const REPORT: &str = "name the plugin's folder in HDF5_PLUGIN_PATH; if it is there, please report this with the output of `quire doctor --json`";
     let info = Filter::get_info(FILTER_ID);
     if info.is_available && info.encode_enabled && info.decode_enabled {
         return Some(Finding::well(ABOUT, format!("HDF5 finds filter {FILTER_ID} for writing and reading")));
     }
-    let wrong = |text: String, remedy| Some(Finding::with_remedy(ABOUT, State::Wrong, text, remedy));
     match plugins::may_load_filters() {
-        Ok(false) => wrong("HDF5 is told to load no plugins".to_owned(), "unset HDF5_PLUGIN_PRELOAD"),
+        Ok(false) => Some(Finding::wrong(ABOUT, "HDF5 is told to load no plugins", "unset HDF5_PLUGIN_PRELOAD")),
         _ if is_plugin_wrong => None,
-        _ => wrong(
-            format!("HDF5 does not find filter {FILTER_ID}"),
-            "name the plugin's folder in HDF5_PLUGIN_PATH; if it is there, please report this with the output of `quire doctor --json`",
-        ),
+        _ => Some(Finding::wrong(ABOUT, format!("HDF5 does not find filter {FILTER_ID}"), REPORT)),
     }
 }
 
@@ -264,20 +253,11 @@ const DRIVER: &str = "/proc/driver/nvidia/version";
 
 fn driver() -> Finding {
     const ABOUT: &str = "driver";
-    match std::fs::read_to_string(DRIVER) {
-        Ok(text) => {
-            Finding::well(ABOUT, text.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" "))
-        }
-        Err(_) => {
-            let text = format!("no NVIDIA driver is loaded: there is no {DRIVER}");
-            Finding::with_remedy(
-                ABOUT,
-                State::Note,
-                text,
-                "where there is an NVIDIA GPU, install its driver; without one, nothing is to be done",
-            )
-        }
-    }
+    let Ok(text) = std::fs::read_to_string(DRIVER) else {
+        let remedy = "where there is an NVIDIA GPU, install its driver; without one, nothing is to be done";
+        return Finding::note(ABOUT, format!("no NVIDIA driver is loaded: there is no {DRIVER}"), remedy);
+    };
+    Finding::well(ABOUT, text.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 /// Asks the plugin which backend it will use; `None` without a plugin.
@@ -286,78 +266,54 @@ fn backend() -> Option<Finding> {
     let file = plugins::folders().ok()?.into_iter().map(|folder| folder.join(LIBRARY_NAME)).find(|file| file.is_file())?;
     let info = match plugins::info_of(&file) {
         Ok(info) => info,
-        Err(reason) => {
-            let remedy = "replace it by a build of the same H5Z-Quire as this program";
-            return Some(Finding::with_remedy(ABOUT, State::Note, format!("{}: {reason}", Name::from(&*file)), remedy));
-        }
+        Err(reason) => return Some(Finding::note(ABOUT, format!("{}: {reason:#}", Name::from(&file)), OF_THIS_BUILD)),
     };
-    let text_of = |key: &str| info[key].as_str().unwrap_or_default().to_owned();
-    let why = text_of("why");
-    Some(match info["backend"].as_str() {
-        Some("cuda") => {
-            Finding::well(ABOUT, format!("the plugin, version {}, uses {}: {why}", text_of("version"), text_of("device")))
-        }
-        Some("cpu") => {
+    let text_of = |key: &str| info[key].as_str().unwrap_or_default();
+    let (version, device, why) = (text_of("version"), text_of("device"), text_of("why"));
+    Some(match text_of("backend") {
+        "cuda" => Finding::well(ABOUT, format!("the plugin, version {version}, uses {device}: {why}")),
+        "cpu" => {
             let remedy = "the CPU does the work; README, GPU, says what a GPU needs";
-            Finding::with_remedy(
-                ABOUT,
-                State::Note,
-                format!("the plugin, version {}, uses the CPU: {why}", text_of("version")),
-                remedy,
-            )
+            Finding::note(ABOUT, format!("the plugin, version {version}, uses the CPU: {why}"), remedy)
         }
-        _ => Finding::with_remedy(
-            ABOUT,
-            State::Wrong,
-            format!("the plugin can use neither GPU nor CPU: {why}"),
-            "unset QUIRE_BACKEND, or see README, GPU",
-        ),
+        _ => {
+            let text = format!("the plugin can use neither GPU nor CPU: {why}");
+            Finding::wrong(ABOUT, text, "unset QUIRE_BACKEND, or see README, GPU")
+        }
     })
 }
 
 /// Writes a small dataset through HDF5 and the plugin, and reads it back.
 fn round_trip() -> Finding {
     const ABOUT: &str = "round trip";
-    match try_round_trip() {
-        Ok(text) => Finding::well(ABOUT, text),
-        Err(reason) => {
-            let remedy = "unless it says what to do, please report this with the output of `quire doctor --json`";
-            Finding::with_remedy(ABOUT, State::Wrong, reason, remedy)
-        }
-    }
+    let remedy = "unless it says what to do, please report this with the output of `quire doctor --json`";
+    try_round_trip().map_or_else(|reason| Finding::wrong(ABOUT, format!("{reason:#}"), remedy), |text| Finding::well(ABOUT, text))
 }
 
 /// Number of values of that dataset: more than the chunk cache holds, so that reading decompresses.
 const VALUES: usize = 1 << 19;
 const BOUND: f64 = 1e-3;
 
-fn try_round_trip() -> Result<String, String> {
+fn try_round_trip() -> Result<String> {
     // HDF5 skips an optional filter that it does not find, and the crate `hdf5` makes all filters optional. The stored bytes are therefore checked below.
-    let failed = message::<hdf5::Error>;
-    let words = h5zquire::cd_values::from_options(&format!("abs={BOUND}")).map_err(message)?;
-    let memory = File::with_options().with_fapl(|list| list.core_filebacked(false)).create("quire-doctor").map_err(failed)?;
+    let words = h5zquire::cd_values::from_options(&format!("abs={BOUND}"))?;
+    let memory = File::with_options().with_fapl(|list| list.core_filebacked(false)).create("quire-doctor")?;
     let values: Vec<f32> = (0..VALUES).map(|index| (index as f32 * 1e-3).sin()).collect();
     let builder = memory.new_dataset::<f32>().shape(VALUES).chunk(VALUES).add_filter(FILTER_ID, &words);
-    let dataset = builder.create("values").map_err(failed)?;
-    dataset.write_raw(&values).map_err(failed)?;
-    drop(dataset);
-    let dataset = memory.dataset("values").map_err(failed)?;
+    builder.create("values")?.write_raw(&values)?;
+    let dataset = memory.dataset("values")?;
     let mut stream = Vec::new();
-    if chunks::read(&dataset, &[0], &mut stream)? != 0 {
-        return Err("HDF5 stored the data without the filter".to_owned());
-    }
-    let read = dataset.read_raw::<f32>().map_err(failed)?;
+    ensure!(chunks::read(&dataset, &[0], &mut stream)? == 0, "HDF5 stored the data without the filter");
+    let read = dataset.read_raw::<f32>()?;
     let is_kept = |(&before, &after): (&f32, &f32)| (f64::from(before) - f64::from(after)).abs() <= BOUND;
-    if read.len() != VALUES || !values.iter().zip(&read).all(is_kept) {
-        return Err(format!("values that were read back differ by more than the bound, {BOUND:e}"));
-    }
-    let version = header::version_of(&stream).map(|(major, minor)| format!("{major}.{minor}")).unwrap_or_default();
+    let are_kept = read.len() == VALUES && values.iter().zip(&read).all(is_kept);
+    ensure!(are_kept, "values that were read back differ by more than the bound, {BOUND:e}");
+    let text = |(major, minor)| format!("{major}.{minor}");
+    let (version, own) = (header::version_of(&stream).map(text).unwrap_or_default(), text(header::VERSION));
     let ratio = (VALUES * size_of::<f32>()) as f64 / stream.len() as f64;
-    let (major, minor) = header::VERSION;
-    if version != format!("{major}.{minor}") {
-        return Err(format!(
-            "the plugin writes streams of format {version}, this program reads {major}.{minor}: install both from one build"
-        ));
-    }
+    ensure!(
+        version == own,
+        "the plugin writes streams of format {version}, this program reads {own}: install both from one build"
+    );
     Ok(format!("{VALUES} values through HDF5 and the plugin: within the bound, ratio {ratio:.1}, streams of format {version}"))
 }

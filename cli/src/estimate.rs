@@ -1,24 +1,24 @@
-//! `quire estimate`: measures ratio, error and speed of bounds and chunk shapes on a sample of the user's chunks. The calling thread reads the chunks;
-//! other threads try them.
+//! `quire estimate`: measures ratio, error and speed of bounds and chunk shapes on a sample of the user's chunks.
 
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
+use anyhow::{Error, Result, ensure};
 use clap::Args;
 use quire_codec::options::{self, Options};
-use quire_codec::{Config, Layout, Workspace};
+use quire_codec::{Config, Workspace};
 use serde_json::{Value, json};
 
 use crate::advice::{SMALL_CHUNK, SmallChunks};
 use crate::arguments::{Bounds, Shape, refuse_arguments, shape, shape_text};
 use crate::choice::Choice;
 use crate::compare::{Difference, compare};
-use crate::datasets::{Found, Named, Source};
-use crate::jobs::{self, Jobs};
+use crate::datasets::{Found, Named, Sample, Source};
+use crate::jobs::Jobs;
 use crate::kept;
-use crate::library::message;
 use crate::names::Name;
-use crate::output::{Outcome, Table, complain, grouped, number, print_json, progress, say};
+use crate::output::{Outcome, Table, complain, grouped, print_json, progress, say};
+use crate::slabs::{ReadChunk, each_chunk};
 
 /// Try bounds and chunk shapes on a sample of your data
 ///
@@ -73,51 +73,40 @@ struct Trial {
 ///
 /// # Errors
 /// If there is no dataset of numbers, or data cannot be read.
-pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
     let mut bounds = arguments.bounds.texts();
     if bounds.is_empty() {
         bounds = BOUNDS.map(str::to_owned).to_vec();
     }
     let threads = arguments.jobs.count()?;
-    let given: Vec<Options> =
-        bounds.iter().map(|text| options::parse(text)).collect::<quire_codec::Result<_>>().map_err(message)?;
-    let mut found = Found::default();
-    let choose = |named: Named| {
+    let given: Vec<Options> = bounds.iter().map(|text| options::parse(text)).collect::<quire_codec::Result<_>>()?;
+    let found = Found::of(&arguments.sources, |named: Named| {
         let is_named = named.is_named;
         arguments.choice.source(named, is_named)
-    };
-    for name in &arguments.sources {
-        found.add(name, choose)?;
-    }
+    })?;
     found.skipped.lines(arguments.verbose).iter().for_each(complain);
-    if found.sources.is_empty() {
-        return Err("there is nothing to try: no dataset is left that `quire repack` would compress".to_owned());
-    }
+    let is_any = !found.sources.is_empty();
+    ensure!(is_any, "there is nothing to try: no dataset is left that `quire repack` would compress");
     let ranks: Vec<usize> = found.sources.iter().map(|source| source.extents.len()).collect();
     if let Some(shape) = arguments.chunks.iter().find(|shape| !ranks.contains(&shape.0.len())) {
         let text = shape_text(&shape.0);
         refuse_arguments(&format!("chunks of {text} have {} axes, which none of the datasets has", shape.0.len()));
     }
-    let tasks: Vec<(Source, Vec<Options>)> = found
-        .sources
-        .iter()
-        .flat_map(|source| blocks(source, &arguments.chunks))
-        .map(|source| {
-            let options = options_for(&source, &given, &arguments.choice);
-            (source, options)
-        })
-        .collect();
-    let total: usize = tasks.iter().map(|(source, options)| source.sample(arguments.sample).len() * options.len()).sum();
+    let samples = found.sources.iter().flat_map(|source| samples(source, &arguments.chunks, arguments.sample));
+    let tasks: Vec<(Vec<Options>, Sample<'_>)> =
+        samples.map(|sample| (options_for(sample.source, &given, &arguments.choice), sample)).collect();
+    let total: usize = tasks.iter().map(|(options, sample)| sample.boxes.len() * options.len()).sum();
     let bar = progress(total as u64, "chunks");
     let mut trials = Vec::new();
-    for (source, all) in &tasks {
-        bar.set_message(source.name.to_string());
-        let tried = try_all(source, all, arguments.sample, threads, || bar.inc(all.len() as u64))?;
-        trials.extend(all.iter().map(options::format).zip(tried).map(|(text, trial)| (source, text, trial)));
+    for (all, sample) in &tasks {
+        bar.set_message(sample.source.name.to_string());
+        let tried = try_all(sample, all, threads, || bar.inc(all.len() as u64))?;
+        trials.extend(all.iter().map(options::format).zip(tried).map(|(text, trial)| (sample, text, trial)));
     }
     bar.finish_and_clear();
     if arguments.json {
-        print_json(&json!({ "trials": trials.iter().map(|(source, text, trial)| trial.json(source, text)).collect::<Vec<_>>() }));
+        let trials = trials.iter().map(|(sample, text, trial)| trial.json(sample, text));
+        print_json(json!({ "trials": trials.collect::<Value>() }));
     } else {
         print(&trials);
     }
@@ -132,30 +121,26 @@ fn options_for(source: &Source, given: &[Options], choice: &Choice) -> Vec<Optio
     all
 }
 
-/// A dataset in blocks of each shape that has its rank, or else of its own.
-fn blocks(source: &Source, shapes: &[Shape]) -> Vec<Source> {
+/// Blocks of a dataset, of each shape that has its rank, or else of its own.
+fn samples<'a>(source: &'a Source, shapes: &[Shape], most: usize) -> Vec<Sample<'a>> {
     let fitting = shapes.iter().filter(|shape| shape.0.len() == source.extents.len());
-    let mut sources: Vec<Source> = fitting.map(|shape| source.with_block(&shape.0)).collect();
-    if sources.is_empty() {
-        sources.push(source.with_block(&source.block));
+    let mut samples: Vec<Sample<'_>> = fitting.map(|shape| Sample::new(source, Some(&shape.0), most)).collect();
+    if samples.is_empty() {
+        samples.push(Sample::new(source, None, most));
     }
-    sources
+    samples
 }
 
 /// Tries all options on the sample of one dataset in one shape. Calls `done` after each chunk.
-fn try_all(source: &Source, all: &[Options], sample: usize, threads: usize, done: impl Fn()) -> Result<Vec<Trial>, String> {
+fn try_all(sample: &Sample<'_>, all: &[Options], threads: usize, done: impl Fn()) -> Result<Vec<Trial>> {
     let mut trials: Vec<Trial> = all.iter().map(|_| Trial::default()).collect();
-    let mut numbers = source.sample(sample);
-    jobs::pipeline(
+    each_chunk(
         threads,
-        || {
-            let Some(number) = numbers.next() else { return Ok(None) };
-            let mut values = Vec::new();
-            source.read(number, &mut values).map(|layout| Some((values, layout)))
-        },
-        |room: &mut Room, (values, layout)| room.try_chunk(source, all, &values, layout),
-        |of_chunk| {
-            trials.iter_mut().zip(of_chunk?).for_each(|(trial, of_chunk)| trial.add(of_chunk));
+        [sample.chunks()],
+        |_, _| Ok(()),
+        |room: &mut Room, _, chunk, ()| room.try_chunk(sample, all, chunk),
+        |_, _, of_chunk| {
+            trials.iter_mut().zip(of_chunk).for_each(|(trial, of_chunk)| trial.add(of_chunk));
             done();
             Ok(())
         },
@@ -167,6 +152,7 @@ fn try_all(source: &Source, all: &[Options], sample: usize, threads: usize, done
 #[derive(Default)]
 struct Room {
     workspace: Workspace,
+    values: Vec<u8>,
     stream: Vec<u8>,
     decoded: Vec<u8>,
     /// Whether a chunk was tried. The first try allocates the buffers, so it is repeated before its time counts.
@@ -175,41 +161,34 @@ struct Room {
 
 impl Room {
     /// Tries all options on one chunk. Where options do not hold for it, their trial says why.
-    fn try_chunk(&mut self, source: &Source, all: &[Options], values: &[u8], layout: Layout) -> Result<Vec<Trial>, String> {
-        self.decoded.resize(values.len(), 0);
+    fn try_chunk(&mut self, sample: &Sample<'_>, all: &[Options], chunk: &ReadChunk) -> Vec<Trial> {
         let mut trials = Vec::new();
         for options in all {
             if !self.is_made {
-                let _ = self.try_once(source, options, values, layout)?;
+                let _ = self.try_once(sample, options, chunk);
             }
-            trials.push(self.try_once(source, options, values, layout)?);
+            let failed = |problem: Error| Trial { problem: Some(format!("{problem:#}")), ..Trial::default() };
+            trials.push(self.try_once(sample, options, chunk).unwrap_or_else(failed));
         }
         self.is_made = true;
-        Ok(trials)
+        trials
     }
 
-    fn try_once(&mut self, source: &Source, options: &Options, values: &[u8], layout: Layout) -> Result<Trial, String> {
-        let refused = |problem: String| Ok(Trial { problem: Some(problem), ..Trial::default() });
+    fn try_once(&mut self, sample: &Sample<'_>, options: &Options, chunk: &ReadChunk) -> Result<Trial> {
+        let source = sample.source;
         let config = Config { fill_value: source.fill_value, ..options.config };
-        let layout = match source.in_bricks(layout, options.brick) {
-            Ok(layout) => layout,
-            Err(problem) => return refused(problem),
-        };
+        let layout = sample.layout(&chunk.ranges, options.brick)?;
+        let values = chunk.values(&mut self.values);
+        self.decoded.resize(values.len(), 0);
         let start = Instant::now();
-        if let Err(error) = kept::compress(&mut self.workspace, values, &layout, &config, &source.missing, &mut self.stream) {
-            return refused(error.to_string());
-        }
+        kept::compress(&mut self.workspace, values, &layout, &config, &source.missing, &mut self.stream)?;
         let compressing = start.elapsed();
         let start = Instant::now();
-        let decompressed = self.workspace.decompress(&self.stream, &mut self.decoded);
+        self.workspace.decompress(&self.stream, &mut self.decoded)?;
         let decompressing = start.elapsed();
-        decompressed.map_err(|error| format!("{}: {error}", source.name))?;
-        let (difference, problem) = match compare(values, &self.decoded, source.kind(), Some(config.bound)).kept() {
-            Ok(difference) => (difference, None),
-            Err(reason) => (Difference::default(), Some(reason)),
-        };
+        let difference = compare(values, &self.decoded, source.elements(), Some(config.bound)).kept()?;
         let (bytes, stored) = (values.len() as u64, self.stream.len() as u64);
-        Ok(Trial { chunks: 1, bytes, stored, compressing, decompressing, difference, problem })
+        Ok(Trial { chunks: 1, bytes, stored, compressing, decompressing, difference, problem: None })
     }
 }
 
@@ -237,49 +216,40 @@ impl Trial {
         self.bytes as f64 / 1e6 / time.as_secs_f64()
     }
 
-    fn json(&self, source: &Source, options: &str) -> Value {
+    fn json(&self, sample: &Sample<'_>, options: &str) -> Value {
+        let Sample { source, block, of_blocks, .. } = sample;
         json!({
-            "dataset": source.name.json(),
+            "dataset": source.name,
             "type": source.numbers.scalar.to_string(),
             "options": options,
-            "chunk_shape": source.block,
+            "chunk_shape": block,
             "chunks": self.chunks,
-            "of_chunks": source.blocks(),
+            "of_chunks": of_blocks,
             "bytes": self.bytes,
             "stored_bytes": self.stored,
-            "ratio": number(self.ratio()),
-            "psnr": number(self.difference.psnr()),
-            "greatest_error": number(self.difference.greatest),
-            "compress_mb_s": number(self.speed(self.compressing)),
-            "decompress_mb_s": number(self.speed(self.decompressing)),
-            "small_chunks": small_chunks(source).map(|small| small.to_string()),
+            "ratio": self.ratio(),
+            "psnr": self.difference.psnr(),
+            "greatest_error": self.difference.greatest,
+            "compress_mb_s": self.speed(self.compressing),
+            "decompress_mb_s": self.speed(self.decompressing),
+            "small_chunks": small_chunks(sample).map(|small| small.to_string()),
             "far_value": self.difference.far.map(|far| far.to_string()),
             "problem": self.problem,
         })
     }
 }
 
-fn small_chunks(source: &Source) -> Option<SmallChunks> {
-    SmallChunks::of(&source.block, &source.extents, source.numbers.scalar.element_size(), SMALL_CHUNK)
+fn small_chunks(Sample { source, block, .. }: &Sample<'_>) -> Option<SmallChunks> {
+    SmallChunks::of(block, &source.extents, source.numbers.scalar.element_size(), SMALL_CHUNK)
 }
 
-fn print(trials: &[(&Source, String, Trial)]) {
-    let mut table = Table::new(&[
-        "dataset",
-        "type",
-        "chunks",
-        "tried",
-        "options",
-        "ratio",
-        "PSNR/dB",
-        "largest error",
-        "in MB/s",
-        "out MB/s",
-    ]);
-    for (source, options, trial) in trials {
-        let tried = format!("{} of {}", trial.chunks, source.blocks());
+fn print(trials: &[(&Sample<'_>, String, Trial)]) {
+    let heading = ["dataset", "type", "chunks", "tried", "options", "ratio", "PSNR/dB", "largest error", "in MB/s", "out MB/s"];
+    let mut table = Table::new(&heading);
+    for (Sample { source, block, of_blocks, .. }, options, trial) in trials {
+        let tried = format!("{} of {}", trial.chunks, of_blocks);
         let type_name = source.numbers.scalar.to_string().to_lowercase();
-        let mut row = vec![source.name.to_string(), type_name, shape_text(&source.block), tried, options.clone()];
+        let mut row = vec![source.name.to_string(), type_name, shape_text(block), tried, options.clone()];
         if trial.problem.is_none() {
             row.extend([
                 format!("{:.2}", trial.ratio()),
@@ -293,10 +263,10 @@ fn print(trials: &[(&Source, String, Trial)]) {
     }
     table.print();
     let mut small: Vec<(Name, String)> =
-        trials.iter().filter_map(|(source, ..)| Some((source.name.clone(), small_chunks(source)?.to_string()))).collect();
+        trials.iter().filter_map(|(sample, ..)| Some((sample.source.name.clone(), small_chunks(sample)?.to_string()))).collect();
     small.dedup();
     grouped("note:", &small).iter().for_each(say);
-    for (source, options, trial) in trials {
+    for (Sample { source, .. }, options, trial) in trials {
         if let Some(problem) = &trial.problem {
             say(format_args!("{} at {options}: {problem}", source.name));
         }

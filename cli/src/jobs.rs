@@ -7,11 +7,10 @@ use std::sync::mpsc::channel;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, available_parallelism, scope};
 
+use anyhow::{Context as _, Result};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use quire_codec::THREAD_STACK;
-
-use crate::library::message;
 
 /// The number of threads, as the user may give it.
 #[derive(Debug, Args)]
@@ -26,8 +25,8 @@ impl Jobs {
     ///
     /// # Errors
     /// If the environment makes no sense.
-    pub(crate) fn count(&self) -> Result<usize, String> {
-        let asked_for = self.jobs.or(h5zquire::threads_of_environment().map_err(message)?.map(NonZero::get));
+    pub(crate) fn count(&self) -> Result<usize> {
+        let asked_for = self.jobs.or(h5zquire::threads_of_environment()?.map(NonZero::get));
         Ok(asked_for.unwrap_or_else(|| available_parallelism().map_or(1, NonZero::get)))
     }
 }
@@ -35,8 +34,8 @@ impl Jobs {
 /// Items on their way, for each thread: one that it works on, one that waits for it, one that is done.
 const ITEMS_A_THREAD: usize = 3;
 
-/// Gives items to `jobs` threads and takes their results in the order of the items, both on the calling thread, which alone may call HDF5. With one thread
-/// everything is done on the calling one.
+/// Gives items to `jobs` threads, and takes their results in the order of the items. Both are done on the calling thread, which alone may call HDF5. If `jobs` is
+/// one, the calling thread does the work, too.
 ///
 /// # Errors
 /// The first of `give` and `take`.
@@ -45,10 +44,10 @@ const ITEMS_A_THREAD: usize = 3;
 /// If `work` does.
 pub(crate) fn pipeline<I: Send, O: Send, S: Default>(
     jobs: usize,
-    mut give: impl FnMut() -> Result<Option<I>, String>,
+    mut give: impl FnMut() -> Result<Option<I>>,
     work: impl Fn(&mut S, I) -> O + Sync,
-    mut take: impl FnMut(O) -> Result<(), String>,
-) -> Result<(), String> {
+    mut take: impl FnMut(O) -> Result<()>,
+) -> Result<()> {
     let (to_threads, items) = channel::<(usize, I)>();
     let items = Mutex::new(items);
     let (done, results) = channel();
@@ -84,7 +83,7 @@ pub(crate) fn pipeline<I: Send, O: Send, S: Default>(
             while !is_last && given - taken < threads * ITEMS_A_THREAD {
                 match give()? {
                     Some(item) => {
-                        to_threads.send((given, item)).map_err(|_| "no thread takes work: please report it")?;
+                        to_threads.send((given, item)).ok().context("no thread takes work: please report it")?;
                         given += 1;
                     }
                     None => is_last = true,
@@ -93,7 +92,7 @@ pub(crate) fn pipeline<I: Send, O: Send, S: Default>(
             if taken == given {
                 return Ok(());
             }
-            let (number, result) = results.recv().map_err(|_| "no thread gives results: please report it")?;
+            let (number, result) = results.recv().ok().context("no thread gives results: please report it")?;
             early.insert(number, result.unwrap_or_else(|panic| resume_unwind(panic)));
             while let Some(result) = early.remove(&taken) {
                 take(result)?;
@@ -105,6 +104,8 @@ pub(crate) fn pipeline<I: Send, O: Send, S: Default>(
 
 #[cfg(test)]
 mod tests {
+    use anyhow::anyhow;
+
     use super::*;
 
     #[test]
@@ -134,9 +135,9 @@ mod tests {
         for jobs in [1, 3] {
             let fails = |at_give: usize, at_take: usize| {
                 let mut items = 0..;
-                let fail = |number, at| if number == at { Err(format!("number {number}")) } else { Ok(()) };
+                let fail = |number, at| if number == at { Err(anyhow!("number {number}")) } else { Ok(()) };
                 let give = || items.next().map(|item| fail(item, at_give).map(|()| item)).transpose();
-                pipeline(jobs, give, |(): &mut (), item| item, |item| fail(item, at_take))
+                pipeline(jobs, give, |(): &mut (), item| item, |item| fail(item, at_take)).map_err(|error| error.to_string())
             };
             assert_eq!(fails(5, 90), Err("number 5".to_owned()));
             assert_eq!(fails(90, 5), Err("number 5".to_owned()));

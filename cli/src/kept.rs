@@ -1,12 +1,12 @@
 //! Values that come back bit for bit although HDF5 does not know them as fill values: those that the attributes `missing_value` and `_FillValue` name.
 //!
-//! The filter keeps one value a chunk bit for bit, the dataset's fill value. Here each chunk gets, in its place, the value of an attribute that occurs in it;
-//! a chunk with several such values of which one would be lost keeps the exact bits of all its values. A stream holds what its decoder needs, so that any
-//! reader gets these values.
+//! The filter keeps one value a chunk bit for bit, the dataset's fill value. Here a chunk gets, in place of the fill value, a value of an attribute that occurs
+//! in the chunk. If several such values occur, and one of them would be lost, the chunk keeps the exact bits of all its values. Any reader gets these values: a
+//! stream holds what its decoder needs.
 
 use quire_codec::{Config, ErrorBound, Layout, Result, Workspace};
 
-use crate::compare::{Kind, compare};
+use crate::compare::{Elements, compare};
 
 /// The attributes that name values for "nothing was measured here".
 pub(crate) const ATTRIBUTES: [&str; 2] = ["missing_value", "_FillValue"];
@@ -45,12 +45,12 @@ pub(crate) fn compress(
         return Ok(false);
     }
     let fill: Vec<u64> = missing.iter().copied().chain(config.fill_value).collect();
-    let kind = Kind { scalar: layout.scalar, byte_order: layout.byte_order, fill: &fill, missing: &[] };
+    let elements = Elements { scalar: layout.scalar, byte_order: layout.byte_order, fill: &fill, missing: &[] };
     let mut decoded = vec![0; chunk.len()];
     for bits in found {
         workspace.compress(chunk, layout, &Config { fill_value: Some(bits), ..*config }, stream)?;
         workspace.decompress(stream, &mut decoded)?;
-        if compare(chunk, &decoded, kind, Some(config.bound)).broken.is_none() {
+        if compare(chunk, &decoded, elements, Some(config.bound)).broken.is_none() {
             return Ok(false);
         }
     }
@@ -58,35 +58,11 @@ pub(crate) fn compress(
     Ok(true)
 }
 
-/// A box of a dataset as a whole chunk: what lies beyond the box has the fill value, as HDF5 does it. `each` is a value's size in bytes.
-pub(crate) fn pad(values: &[u8], counts: &[usize], chunk: &[usize], fill: &[u8]) -> Vec<u8> {
-    let each = fill.len();
-    let mut padded = fill.repeat(chunk.iter().product());
-    let (Some(&row), Some(&padded_row)) = (counts.last(), chunk.last()) else { return padded };
-    for (number, row_values) in values.chunks_exact(row * each).enumerate() {
-        let (mut rest, mut index, mut stride) = (number, 0, padded_row);
-        for (&count, &side) in counts.iter().zip(chunk).rev().skip(1) {
-            index += rest % count * stride;
-            rest /= count;
-            stride *= side;
-        }
-        padded[index * each..index * each + row_values.len()].copy_from_slice(row_values);
-    }
-    padded
-}
-
 #[cfg(test)]
 mod tests {
     use quire_codec::{ByteOrder, Scalar, Shape};
 
     use super::*;
-
-    #[test]
-    fn a_box_becomes_a_whole_chunk() {
-        assert_eq!(pad(&[1, 2, 3, 4], &[2, 2], &[3, 4], &[9]), [1, 2, 9, 9, 3, 4, 9, 9, 9, 9, 9, 9]);
-        assert_eq!(pad(&[1, 2, 3, 4], &[2, 1, 1], &[2, 2, 1], &[8, 9]), [1, 2, 8, 9, 3, 4, 8, 9]);
-        assert_eq!(pad(&[1, 2], &[2], &[2], &[9]), [1, 2]);
-    }
 
     #[test]
     fn missing_values_of_any_number_come_back() {

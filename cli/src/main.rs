@@ -9,9 +9,9 @@
 mod advice;
 mod args;
 mod arguments;
+mod boxes;
 mod choice;
 mod compare;
-mod copied;
 mod datasets;
 mod doctor;
 mod estimate;
@@ -25,7 +25,6 @@ mod output;
 mod part;
 mod repack;
 mod shell;
-mod skipped;
 mod slabs;
 mod train;
 mod verify;
@@ -39,6 +38,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use library::process::{self, End};
 use names::{Name, escape};
+use nix::sys::signal::Signal;
 use output::{Outcome, complain};
 
 /// The command line of H5Z-Quire, the HDF5 filter that compresses within an error bound
@@ -119,23 +119,23 @@ fn main() -> ExitCode {
 }
 
 /// The error message for a child process that a signal ended: the signal, the dataset it was reading, and the state of the output files.
-fn killed(signal: i32, reading: Option<&Name>, outputs: &[PathBuf]) -> String {
+fn killed(signal: Signal, reading: Option<&Name>, outputs: &[PathBuf]) -> String {
     let on_reading = reading.map(|name| format!(" on reading {name}")).unwrap_or_default();
-    let mut text = match process::crash_name(signal) {
-        Some(name) => {
-            format!("HDF5 crashed{on_reading} (signal {signal}, {name}): the file is probably damaged")
-        }
-        None => format!("this program was ended{on_reading} (signal {signal}), as the system does where memory has run out"),
+    let number = signal as i32;
+    let mut text = if process::is_crash(signal) {
+        format!("HDF5 crashed{on_reading} (signal {number}, {signal}): the file is probably damaged")
+    } else {
+        format!("this program was ended{on_reading} (signal {number}), as the system does where memory has run out")
     };
     let is_there = |output: &PathBuf| output.symlink_metadata().is_ok();
     match outputs {
         [] => {}
         [output] => {
-            text += &format!("; {} {}", Name::from(&**output), if is_there(output) { "is as it was" } else { "was not made" })
+            text += &format!("; {} {}", Name::from(output), if is_there(output) { "is as it was" } else { "was not made" })
         }
         outputs => {
             let missing: Vec<String> =
-                outputs.iter().filter(|output| !is_there(output)).map(|output| Name::from(&**output).to_string()).collect();
+                outputs.iter().filter(|output| !is_there(output)).map(|output| Name::from(output).to_string()).collect();
             text += &format!("; {} of {} files were not made: {}", missing.len(), outputs.len(), missing.join(", "));
         }
     }
@@ -181,7 +181,7 @@ fn run(command: Command) -> u8 {
         Ok(Outcome::Done) => 0,
         Ok(Outcome::Wrong) => FAILURE,
         Err(error) => {
-            complain(format_args!("error: {error}"));
+            complain(format_args!("error: {error:#}"));
             FAILURE
         }
     }

@@ -1,46 +1,41 @@
 //! Names of files, objects, links and attributes: any bytes but zero, escaped when they are printed.
 
 use std::ffi::{CStr, CString, OsStr};
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// Text that a terminal only shows: control characters, characters that break lines or turn the direction of writing, and bytes that are no UTF-8 become
-/// escapes such as `\n`,
-/// `\x1b` and `\u{202e}`. A backslash stays as it is, so that text which is escaped already does not change.
+use serde::{Serialize, Serializer};
+
+/// Text that a terminal only shows. Characters that a terminal may act on, and bytes that are no UTF-8, become escapes such as `\n`, `\x1b` and `\u{202e}`.
+/// A backslash stays as it is, so that text which is escaped already does not change.
 pub(crate) fn escape(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
-        chunk.valid().chars().for_each(|character| push_escaped(&mut shown, character));
-        for byte in chunk.invalid() {
-            push(&mut shown, format_args!("\\x{byte:02x}"));
+        for character in chunk.valid().chars() {
+            match character {
+                '\n' | '\r' | '\t' => shown.extend(character.escape_default()),
+                character if character.is_ascii_control() => shown += &byte_escape(character as u8),
+                character if is_obeyed(character) => shown.extend(character.escape_unicode()),
+                character => shown.push(character),
+            }
         }
+        chunk.invalid().iter().for_each(|&byte| shown += &byte_escape(byte));
     }
     shown
 }
 
-fn push_escaped(shown: &mut String, character: char) {
-    match character {
-        '\n' | '\r' | '\t' => shown.extend(character.escape_default()),
-        character if character.is_ascii_control() => push(shown, format_args!("\\x{:02x}", u32::from(character))),
-        character if is_obeyed(character) => push(shown, format_args!("\\u{{{:x}}}", u32::from(character))),
-        character => shown.push(character),
-    }
+fn byte_escape(byte: u8) -> String {
+    format!("\\x{byte:02x}")
 }
 
-fn push(shown: &mut String, escaped: fmt::Arguments<'_>) {
-    // Writing to a string does not fail.
-    let _ = shown.write_fmt(escaped);
-}
-
-/// Whether a terminal may act on a character instead of showing it.
+/// Whether a terminal may act on a character instead of showing it: control characters, and those that break lines or turn the direction of writing.
 pub(crate) fn is_obeyed(character: char) -> bool {
     const DIRECTIONS: [char; 3] = ['\u{61c}', '\u{200e}', '\u{200f}'];
     character.is_control()
         || DIRECTIONS.contains(&character)
         || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
-
 /// A name from the user or a file. `Display` and `Debug` escape it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct Name(CString);
@@ -72,41 +67,22 @@ impl Name {
     pub(crate) fn as_c(&self) -> &CStr {
         &self.0
     }
+}
 
-    /// The name for JSON, unescaped because JSON has escapes of its own. Bytes that are not UTF-8 become text such as `\xff`.
-    pub(crate) fn json(&self) -> String {
-        let mut text = String::new();
-        for chunk in self.as_bytes().utf8_chunks() {
-            text.push_str(chunk.valid());
-            for byte in chunk.invalid() {
-                push(&mut text, format_args!("\\x{byte:02x}"));
-            }
-        }
-        text
+/// Unescaped, because JSON has escapes of its own. Bytes that are not UTF-8 become text such as `\xff`.
+impl Serialize for Name {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let chunks = self.as_bytes().utf8_chunks();
+        let text = |chunk: std::str::Utf8Chunk<'_>| {
+            chunk.valid().to_owned() + &chunk.invalid().iter().map(|&byte| byte_escape(byte)).collect::<String>()
+        };
+        serializer.serialize_str(&chunks.map(text).collect::<String>())
     }
 }
 
-impl From<&str> for Name {
-    fn from(text: &str) -> Self {
-        Self::new(text)
-    }
-}
-
-impl From<&CStr> for Name {
-    fn from(text: &CStr) -> Self {
-        Self(text.to_owned())
-    }
-}
-
-impl From<&OsStr> for Name {
-    fn from(name: &OsStr) -> Self {
-        Self::new(name.as_bytes())
-    }
-}
-
-impl From<&Path> for Name {
-    fn from(path: &Path) -> Self {
-        path.as_os_str().into()
+impl<T: AsRef<OsStr> + ?Sized> From<&T> for Name {
+    fn from(name: &T) -> Self {
+        Self::new(name.as_ref().as_bytes())
     }
 }
 
@@ -154,7 +130,7 @@ mod tests {
         let path = root.below(c"group").below(c"\xff\n");
         assert_eq!(path.as_bytes(), b"/group/\xff\n");
         assert_eq!(path.in_file(Path::new("in.h5")).to_string(), "in.h5:/group/\\xff\\n");
-        assert_eq!(path.json(), "/group/\\xff\n");
+        assert_eq!(serde_json::json!(path), "/group/\\xff\n");
         assert_eq!(format!("{path:?}|{path:>18}"), "\"/group/\\xff\\n\"|     /group/\\xff\\n");
         assert_eq!(Name::new(*b"cut\0off").as_c(), c"cut");
     }

@@ -4,7 +4,8 @@ use std::fmt::{Display, Write as _};
 use std::io::{Write as _, stdout};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::names::{Name, escape, is_obeyed};
 
@@ -17,9 +18,9 @@ pub(crate) enum Outcome {
     Wrong,
 }
 
-/// Prints a value as indented JSON.
-pub(crate) fn print_json(value: &Value) {
-    print(&json_text(value));
+/// Prints a value as indented JSON. Infinity and NaN, which JSON lacks, become null.
+pub(crate) fn print_json(value: impl Serialize) {
+    print(&json_text(&json!(value)));
 }
 
 /// JSON escapes control characters up to U+001F. This escapes all other characters that a terminal may act on, too.
@@ -70,48 +71,68 @@ pub(crate) fn grouped(word: &str, said: &[(Name, String)]) -> Vec<String> {
     groups.iter().map(line).collect()
 }
 
-/// A number for JSON; infinity and NaN, which JSON lacks, become null.
-pub(crate) fn number(value: f64) -> Value {
-    serde_json::Number::from_f64(value).map_or(Value::Null, Value::Number)
+/// Datasets that a command leaves out, each with the reason.
+#[derive(Debug, Default)]
+pub(crate) struct Skipped(pub(crate) Vec<(Name, String)>);
+
+impl Skipped {
+    pub(crate) fn add(&mut self, name: Name, reason: &anyhow::Error) {
+        self.0.push((name, format!("{reason:#}")));
+    }
+
+    /// A line for each reason, with the first dataset that it holds for and the number of others; or, if `is_verbose`, a line for each dataset.
+    pub(crate) fn lines(&self, is_verbose: bool) -> Vec<String> {
+        if is_verbose {
+            return self.0.iter().map(|(name, reason)| format!("skipped {name}: {reason}")).collect();
+        }
+        let mut lines = grouped("skipped", &self.0);
+        if lines.len() < self.0.len() {
+            lines.push(format!("{} datasets are skipped; -v lists all of them", self.0.len()));
+        }
+        lines
+    }
+
+    /// Paths and reasons as JSON.
+    pub(crate) fn json(&self) -> Value {
+        self.0.iter().map(|(path, reason)| json!({ "path": path, "reason": reason })).collect()
+    }
 }
 
 /// A table with a heading. Columns are as wide as their widest cell; the first is aligned left, all others right.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// The cells of each row, and a note after the last column.
+    widths: Vec<usize>,
+    /// The cells of each row, and a note after the last cell.
     rows: Vec<(Vec<String>, String)>,
 }
 
 impl Table {
     pub(crate) fn new(heading: &[&str]) -> Self {
-        Self { rows: vec![(heading.iter().map(|&cell| cell.to_owned()).collect(), String::new())] }
+        let mut table = Self { widths: vec![0; heading.len()], rows: Vec::new() };
+        table.push(heading.iter().map(|&cell| cell.to_owned()).collect());
+        table
     }
 
     pub(crate) fn push(&mut self, row: Vec<String>) {
-        self.rows.push((row, String::new()));
+        self.push_with_text(row, String::new());
     }
 
     /// Adds a row with a note of any length after its last cell.
     pub(crate) fn push_with_text(&mut self, row: Vec<String>, text: String) {
+        for (width, cell) in self.widths.iter_mut().zip(&row) {
+            *width = cell.chars().count().max(*width);
+        }
         self.rows.push((row, text));
     }
 
     /// Prints heading and rows; without rows nothing.
     pub(crate) fn print(&self) {
-        if self.rows.len() == 1 {
-            return;
-        }
-        let columns = self.rows.iter().map(|(row, _)| row.len()).max().unwrap_or(0);
-        let width =
-            |column: usize| self.rows.iter().filter_map(|(row, _)| row.get(column)).map(|cell| cell.chars().count()).max();
-        let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
-        for (row, text) in &self.rows {
-            let cells = row.iter().zip(&widths).enumerate();
-            let mut line: Vec<String> = cells
-                .map(|(column, (cell, &width))| if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") })
-                .collect();
-            line.push(text.clone());
-            say(line.join("  ").trim_end());
+        for (row, text) in self.rows.iter().filter(|_| self.rows.len() > 1) {
+            let mut line = String::new();
+            for (cell, &width) in row.iter().zip(&self.widths) {
+                line += &if line.is_empty() { format!("{cell:<width$}  ") } else { format!("{cell:>width$}  ") };
+            }
+            say((line + text).trim_end());
         }
     }
 }
@@ -128,8 +149,6 @@ pub(crate) fn progress(length: u64, unit: &str) -> ProgressBar {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -138,5 +157,18 @@ mod tests {
         let text = json_text(&value);
         assert_eq!(text, "{\n  \"a\\u001b\": \"\\u007f\\u009b31m\\u202e\\n\\\"\u{fc}\u{1f600}\"\n}");
         assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), value);
+    }
+
+    #[test]
+    fn a_reason_is_one_line_with_a_count() {
+        let skipped = Skipped(
+            [("/a", "small"), ("/b", "text"), ("/c", "small"), ("/d", "small")]
+                .map(|(name, reason)| (name.into(), reason.into()))
+                .into(),
+        );
+        let lines = ["skipped /a and 2 more: small", "skipped /b: text", "4 datasets are skipped; -v lists all of them"];
+        assert_eq!(skipped.lines(false), lines);
+        assert_eq!(skipped.lines(true)[3], "skipped /d: small");
+        assert_eq!((skipped.lines(true).len(), Skipped::default().lines(false).len()), (4, 0));
     }
 }

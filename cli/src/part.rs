@@ -10,12 +10,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
-use std::io::{Error, ErrorKind};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::{Context as _, Result, ensure};
 use tempfile::{Builder, TempDir, TempPath};
 
 use crate::names::Name;
@@ -40,18 +41,20 @@ pub(crate) struct Part {
 ///
 /// # Errors
 /// With the path. A pipe or a device such as /dev/null is refused: the file would take its place.
-pub(crate) fn begin(path: &Path) -> Result<Part, String> {
-    let refused = |error: Error| format!("{}: {error}", Name::from(path));
-    let name = path.file_name().ok_or_else(|| format!("{}: it names no file", Name::from(path)))?;
-    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        return Err(format!("{} is a folder, a pipe or a device, which a file cannot replace: name a file", Name::from(path)));
-    }
+pub(crate) fn begin(path: &Path) -> Result<Part> {
+    let shown = Name::from(path);
+    let name = path.file_name().with_context(|| format!("{shown}: it names no file"))?;
+    let is_file = fs::metadata(path).map_or(true, |found| found.is_file());
+    ensure!(is_file, "{shown} is a folder, a pipe or a device, which a file cannot replace: name a file");
     clean(path);
+    begin_in(parent(path), name).with_context(|| shown.clone())
+}
+
+fn begin_in(parent: &Path, name: &OsStr) -> Result<Part> {
     loop {
         // Nobody else may look into the folder; who may read the file itself is for the user's umask to say.
-        let folder = Builder::new().prefix(&prefix(name)).rand_bytes(RANDOM).suffix(SUFFIX).tempdir_in(parent(path));
-        let folder = folder.map_err(refused)?;
-        let lock = File::create_new(folder.path().join(LOCK)).map_err(refused)?;
+        let folder = Builder::new().prefix(&prefix(name)).rand_bytes(RANDOM).suffix(SUFFIX).tempdir_in(parent)?;
+        let lock = File::create_new(folder.path().join(LOCK))?;
         match lock.try_lock() {
             // Another process has taken the folder for one that was left: before it was locked, or between that and now.
             Err(TryLockError::WouldBlock) => continue,
@@ -75,30 +78,32 @@ impl Part {
     ///
     /// # Errors
     /// With the path.
-    pub(crate) fn keep(self, path: &Path, force: bool) -> Result<(), String> {
-        let refused = |error: Error| format!("{}: {error}", Name::from(path));
+    pub(crate) fn keep(self, path: &Path, force: bool) -> Result<()> {
+        self.keep_as(path, force).with_context(|| Name::from(path))
+    }
+
+    fn keep_as(self, path: &Path, force: bool) -> std::io::Result<()> {
         // Opened anew: HDF5 has written through a descriptor of its own.
-        let written = File::open(&self.file).map_err(refused)?;
+        let written = File::open(&self.file)?;
         match fs::metadata(path) {
             Ok(replaced) if force => {
                 let is_same_group = written.metadata().is_ok_and(|written| written.gid() == replaced.gid());
                 let mode = replaced.mode() & if is_same_group { 0o777 } else { 0o707 };
-                written.set_permissions(Permissions::from_mode(mode)).map_err(refused)?;
+                written.set_permissions(Permissions::from_mode(mode))?;
             }
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(refused(error)),
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        written.sync_all().map_err(refused)?;
-        let file = TempPath::try_from_path(&self.file).map_err(refused)?;
+        written.sync_all()?;
+        let file = TempPath::try_from_path(&self.file)?;
         let kept = if force { file.persist(path) } else { file.persist_noclobber(path) };
-        let kept = match kept {
+        match kept {
             // Some file systems cannot rename without replacing. Check for an existing file there.
             Err(error) if error.error.kind() != ErrorKind::AlreadyExists && path.symlink_metadata().is_err() => {
-                error.path.persist(path)
+                error.path.persist(path)?;
             }
-            kept => kept,
-        };
-        kept.map_err(|error| refused(error.error))?;
+            kept => kept?,
+        }
         // A folder that stays is removed the next time.
         let _ = self.folder.close();
         Ok(())
@@ -192,7 +197,7 @@ mod tests {
         assert_eq!(mode(&path), 0o604, "a file that replaces another has its permissions");
         let part = begin(&path).expect("begun");
         fs::write(part.path(), "three").expect("written");
-        assert!(part.keep(&path, false).expect_err("it is there").contains("exists"));
+        assert!(format!("{:#}", part.keep(&path, false).expect_err("it is there")).contains("exists"));
         assert_eq!((fs::read_to_string(&path).expect("out"), entries(folder.path())), ("two".to_owned(), vec!["out".to_owned()]));
     }
 

@@ -1,26 +1,28 @@
 //! `quire repack`: writes a compressed copy of a file, verifies it against the original, and only then gives it its name.
 //!
 //! ```text
-//! plan: which datasets, how ─> copy: groups, links, attributes, other datasets; chunks ─> verify: every value and all else ─> rename
+//! plan: which datasets, how ─> copy: groups, links, attributes, other datasets; chunks ─> check: every value and all else ─> rename
 //! ```
 //!
 //! h5repack is not used, because its versions have different faults. 1.10 exits with 0 although a filter has refused a dataset. The creation order of links is
 //! lost, on which netCDF-4 relies. A chunk is compressed twice if h5repack's buffer ends within it, and a bound relative to the chunk's range is then exceeded.
 
 mod annotate;
+mod check;
 mod copy;
 mod plan;
 mod selection;
 mod values;
-mod verify;
 
 use std::ffi::OsString;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
+use h5zquire::FILTER_ID;
 use hdf5::File;
 use hdf5::filters::Filter;
 use hdf5::plist::FileAccess;
@@ -31,9 +33,9 @@ use crate::choice::Choice;
 use crate::compare::Difference;
 use crate::datasets;
 use crate::jobs::Jobs;
-use crate::library::{links, message, objects};
+use crate::library::{links, objects};
 use crate::names::Name;
-use crate::output::{Outcome, Table, complain, grouped, number, print_json, progress, say};
+use crate::output::{Outcome, Table, complain, grouped, print_json, progress, say};
 use crate::part;
 use selection::Setting;
 
@@ -62,7 +64,7 @@ pub(crate) struct Arguments {
     /// Options for a dataset, for the datasets in a group, or for those that a pattern matches, such as /t:abs=0.01 or '/flux_*:rel=1e-4'; PATH:none copies
     /// them unchanged. `*` is any part of a name, `**` any part of a path, `?` one character. Can be repeated; of several for a dataset the last one holds.
     /// Options for a dataset's own path hold for integers, too
-    #[arg(long = "set", value_name = "PATH:OPTIONS", value_parser = OsStringValueParser::new().try_map(|text| selection::setting(&text)))]
+    #[arg(long = "set", value_name = "PATH:OPTIONS", value_parser = OsStringValueParser::new().try_map(|text| selection::setting(&text).map_err(|error| format!("{error:#}"))))]
     settings: Vec<Setting>,
     /// Chunk shape, slowest axis first, such as 64x64x64, for datasets of that rank. Can be given once per rank; datasets of other ranks keep their chunk
     /// shape, unless their chunks have fewer than 2 KiB
@@ -116,7 +118,7 @@ struct Job<'a> {
 }
 
 /// The result for one file.
-struct Report {
+struct Repacked {
     plan: plan::Plan,
     /// One for each task of the plan; none for a dry run.
     done: Vec<Done>,
@@ -146,37 +148,29 @@ impl Arguments {
 ///
 /// # Errors
 /// With what was wrong, before any file is read.
-pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
     let given = if arguments.settings.is_empty() { Some(arguments.bounds.text()) } else { arguments.bounds.text_if_any() };
     let jobs = arguments.jobs();
     match (&jobs[..], &arguments.files[..]) {
         ([], files) => {
-            let files: Vec<String> = files.iter().map(|file| Name::from(&**file).to_string()).collect();
-            refuse_arguments(&format!(
-                "{} is all that is named: name the file to read, and after it the one to write, OUT",
-                files.join(" ")
-            ));
+            let files = files.iter().map(|file| Name::from(file).to_string()).collect::<Vec<_>>().join(" ");
+            refuse_arguments(&format!("{files} is all that is named: name the file to read, and after it the one to write, OUT"));
         }
         ([_, _, ..], [.., output]) if !output.is_dir() => {
-            refuse_arguments(&format!(
-                "{} files to read, and {} is no folder: name one that exists",
-                jobs.len(),
-                Name::from(&**output)
-            ));
+            let (count, output) = (jobs.len(), Name::from(output));
+            refuse_arguments(&format!("{count} files to read, and {output} is no folder: name one that exists"));
         }
         _ => {}
     }
     for (number, job) in jobs.iter().enumerate() {
         if jobs[..number].iter().any(|other| other.output == job.output) {
-            refuse_arguments(&format!("{} would be written twice: rename one of the files to read", Name::from(&*job.output)));
+            refuse_arguments(&format!("{} would be written twice: rename one of the files to read", Name::from(&job.output)));
         }
     }
-    if !Filter::get_info(h5zquire::FILTER_ID).is_available {
-        return Err(format!(
-            "HDF5 does not find the filter {}: name the folder of libh5zquire.so in HDF5_PLUGIN_PATH; `quire doctor` says more",
-            h5zquire::FILTER_ID
-        ));
-    }
+    ensure!(
+        Filter::get_info(FILTER_ID).is_available,
+        "HDF5 does not find the filter {FILTER_ID}: name the folder of libh5zquire.so in HDF5_PLUGIN_PATH; `quire doctor` says more"
+    );
     let threads = arguments.jobs.count()?;
     let (mut values, mut outcome, mut totals) = (Vec::new(), Outcome::Done, (0, 0));
     for job in &jobs {
@@ -189,14 +183,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
             }
             Err(error) if jobs.len() == 1 => return Err(error),
             Err(error) => {
-                complain(format_args!("error: {error}"));
-                values.push(json!({ "input": Name::from(job.input).json(), "error": error }));
+                complain(format_args!("error: {error:#}"));
+                values.push(json!({ "input": Name::from(job.input), "error": format!("{error:#}") }));
                 outcome = Outcome::Wrong;
             }
         }
     }
     if arguments.json {
-        print_json(&json!({ "files": values }));
+        print_json(json!({ "files": values }));
     } else if jobs.len() > 1 && !arguments.dry_run {
         say(format_args!("{} of {} files: {} bytes -> {} bytes", jobs.len() - values.len(), jobs.len(), totals.0, totals.1));
     }
@@ -204,17 +198,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
 }
 
 /// Plans, copies and verifies one file, and gives it its name.
-fn repack(job: &Job<'_>, arguments: &Arguments, given: Option<&str>, threads: usize) -> Result<Report, String> {
+fn repack(job: &Job<'_>, arguments: &Arguments, given: Option<&str>, threads: usize) -> Result<Repacked> {
     refuse_output(job, arguments.force)?;
     let from = datasets::open(job.input)?;
     let mut plan = plan::Plan::new(job.input, arguments, given)?;
     if arguments.dry_run {
-        return Ok(Report { plan, done: Vec::new(), notes: Vec::new(), sizes: None });
+        return Ok(Repacked { plan, done: Vec::new(), notes: Vec::new(), sizes: None });
     }
     let (written, bar, copied) = loop {
         if plan.tasks.is_empty() {
             plan.skipped.lines(arguments.verbose).iter().for_each(complain);
-            return Err(format!("{}: there is nothing to compress in it, and nothing is written", Name::from(job.input)));
+            bail!("{}: there is nothing to compress in it, and nothing is written", Name::from(job.input));
         }
         let written = part::begin(&job.output)?;
         let bar = progress(2 * plan.tasks.iter().map(plan::Task::bytes_written).sum::<u64>(), "bytes");
@@ -226,32 +220,26 @@ fn repack(job: &Job<'_>, arguments: &Arguments, given: Option<&str>, threads: us
         }
         bar.finish_and_clear();
     };
-    let done = verify::verify(&from, written.path(), &plan, threads, &bar)?;
+    let done = check::check(&from, written.path(), &plan, threads, &bar)?;
     bar.finish_and_clear();
     if arguments.annotate {
         annotate::annotate(written.path(), &plan, &done)?;
     }
     // A damaged file can make HDF5 crash here as well; there is no output then.
-    from.close().map_err(message)?;
+    from.close()?;
     written.keep(&job.output, arguments.force)?;
-    let size =
-        |path: &Path| fs::metadata(path).map(|found| found.len()).map_err(|error| format!("{}: {error}", Name::from(path)));
+    let size = |path: &Path| anyhow::Ok(fs::metadata(path).with_context(|| Name::from(path))?.len());
     let sizes = Some((size(job.input)?, size(&job.output)?));
-    Ok(Report { plan, done, notes: copied.notes, sizes })
+    Ok(Repacked { plan, done, notes: copied.notes, sizes })
 }
 
 /// Refuses an output that is the input, or that is there and not to be replaced.
-fn refuse_output(Job { input, output }: &Job<'_>, force: bool) -> Result<(), String> {
-    let shown = Name::from(&**output);
-    if is_same_file(input, output) {
-        return Err(format!("{shown} is the file that is to be read: name another to write"));
-    }
-    if output.is_dir() {
-        return Err(format!("{shown} is a folder: name a file in it"));
-    }
-    if output.symlink_metadata().is_ok() && !force {
-        return Err(format!("{shown} is there already: name another file, or give --force to replace it"));
-    }
+fn refuse_output(Job { input, output }: &Job<'_>, force: bool) -> Result<()> {
+    let shown = Name::from(output);
+    ensure!(!is_same_file(input, output), "{shown} is the file that is to be read: name another to write");
+    ensure!(!output.is_dir(), "{shown} is a folder: name a file in it");
+    let is_free = force || output.symlink_metadata().is_err();
+    ensure!(is_free, "{shown} is there already: name another file, or give --force to replace it");
     Ok(())
 }
 
@@ -269,31 +257,28 @@ fn write(
     plan: &plan::Plan,
     threads: usize,
     bar: &indicatif::ProgressBar,
-) -> Result<copy::Copied, String> {
-    let said = |reason: String| format!("{}: {reason}", Name::from(&*job.output));
-    let failed = |error: hdf5::Error| said(message(error));
+) -> Result<copy::Copied> {
+    let of_output = || Name::from(&job.output);
     let properties = objects::file_properties(from)?;
     let is_old = objects::superblock_version(from)? < 2;
     let mut access = FileAccess::build();
-    let access = if is_old { access.libver_earliest() } else { access.libver_v18() }.finish().map_err(failed)?;
-    let to = links::create_file(path, &properties, &access).map_err(said)?;
+    let access = if is_old { access.libver_earliest() } else { access.libver_v18() }.finish().with_context(of_output)?;
+    let to = links::create_file(path, &properties, &access).with_context(of_output)?;
     let copied = copy::copy(from, &to, plan, threads, bar)?;
     // What is only written when the file is closed would have no way to say that it failed.
-    to.flush().map_err(failed)?;
-    to.close().map_err(failed)?;
-    copy_user_block(job.input, path, from.userblock())?;
+    to.flush().and_then(|()| to.close()).with_context(of_output)?;
+    copy_user_block(job.input, path, from.userblock()).with_context(|| Name::from(path))?;
     Ok(copied)
 }
 
 /// Bytes in front of what is HDF5's, which are the user's own.
-fn copy_user_block(from: &Path, to: &Path, length: u64) -> Result<(), String> {
+fn copy_user_block(from: &Path, to: &Path, length: u64) -> std::io::Result<()> {
     let mut block = Vec::new();
-    let failed = |error: std::io::Error| format!("{}: {error}", Name::from(to));
-    fs::File::open(from).and_then(|file| file.take(length).read_to_end(&mut block)).map_err(failed)?;
-    fs::OpenOptions::new().write(true).open(to).and_then(|mut file| file.write_all(&block)).map_err(failed)
+    fs::File::open(from)?.take(length).read_to_end(&mut block)?;
+    fs::OpenOptions::new().write(true).open(to)?.write_all(&block)
 }
 
-impl Report {
+impl Repacked {
     /// Notes on the chunks of datasets, and on missing values of which HDF5 does not know.
     fn notes_on_datasets(&self) -> Vec<(Name, String)> {
         let chunks = self.plan.tasks.iter().filter_map(|task| Some((task.path.clone(), task.note.clone()?)));
@@ -310,22 +295,22 @@ impl Report {
 
     fn json(&self, job: &Job<'_>) -> Value {
         let datasets = self.plan.tasks.iter().enumerate().map(|(index, task)| {
-            let mut value = json!({ "path": task.path.json(), "options": task.options, "chunk_shape": task.chunk, "bytes": task.source.bytes() });
+            let mut value =
+                json!({ "path": task.path, "options": task.options, "chunk_shape": task.chunk, "bytes": task.source.bytes() });
             if let Some(done) = self.done.get(index) {
                 value["stored_bytes"] = done.stored.into();
-                value["ratio"] = number(done.ratio(task));
-                value["greatest_error"] = number(done.difference.greatest);
-                value["psnr"] = number(done.difference.psnr());
+                value["ratio"] = done.ratio(task).into();
+                value["greatest_error"] = done.difference.greatest.into();
+                value["psnr"] = done.difference.psnr().into();
             }
             value
         });
-        let skipped = self.plan.skipped.0.iter().map(|(path, reason)| json!({ "path": path.json(), "reason": reason }));
         let notes = self.notes_on_datasets().into_iter().map(|(path, note)| format!("{path}: {note}"));
         let notes: Vec<String> = notes.chain(self.other_notes()).collect();
         json!({
-            "input": Name::from(job.input).json(), "output": Name::from(&*job.output).json(),
+            "input": Name::from(job.input), "output": Name::from(&job.output),
             "input_bytes": self.sizes.map(|(before, _)| before), "output_bytes": self.sizes.map(|(_, after)| after), "verified": self.sizes.is_some(),
-            "datasets": datasets.collect::<Vec<_>>(), "skipped": skipped.collect::<Vec<_>>(), "notes": notes,
+            "datasets": datasets.collect::<Vec<_>>(), "skipped": self.plan.skipped.json(), "notes": notes,
         })
     }
 
@@ -354,7 +339,7 @@ impl Report {
         self.plan.skipped.lines(is_verbose).iter().for_each(say);
         grouped("note:", &self.notes_on_datasets()).iter().for_each(say);
         self.other_notes().iter().for_each(|note| say(format_args!("note: {note}")));
-        let output = Name::from(&*job.output);
+        let output = Name::from(&job.output);
         match self.sizes {
             Some((before, after)) => say(format_args!("{before} bytes -> {after} bytes, verified: {output}")),
             None => say(format_args!("nothing is written: without --dry-run these would be compressed in {output}")),

@@ -2,11 +2,12 @@
 
 use std::io::{Write as _, stdout};
 
-use clap::{Args, Command, ValueEnum};
+use anyhow::{Context as _, Result};
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 use clap_mangen::Man;
 
-use crate::library::message;
 use crate::output::Outcome;
 
 /// Print a completion script for a shell
@@ -16,15 +17,8 @@ use crate::output::Outcome;
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
     /// The shell to print the script for
-    shell: SupportedShell,
-}
-
-/// A shell for which there are completions.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum SupportedShell {
-    Bash,
-    Zsh,
-    Fish,
+    #[arg(value_parser = PossibleValuesParser::new(["bash", "zsh", "fish"]).try_map(|name| name.parse::<Shell>()))]
+    shell: Shell,
 }
 
 /// Print the manual page
@@ -40,14 +34,9 @@ pub(crate) struct Manual {
 ///
 /// # Errors
 /// If they cannot be written.
-pub(crate) fn completions(arguments: &Completions, mut command: Command) -> Result<Outcome, String> {
-    let shell = match arguments.shell {
-        SupportedShell::Bash => Shell::Bash,
-        SupportedShell::Zsh => Shell::Zsh,
-        SupportedShell::Fish => Shell::Fish,
-    };
+pub(crate) fn completions(arguments: &Completions, mut command: Command) -> Result<Outcome> {
     let mut text = Vec::new();
-    generate(shell, &mut command, "quire", &mut text);
+    generate(arguments.shell, &mut command, "quire", &mut text);
     print(&text)
 }
 
@@ -55,7 +44,7 @@ pub(crate) fn completions(arguments: &Completions, mut command: Command) -> Resu
 ///
 /// # Errors
 /// If there is no such subcommand (the message lists them all), or standard output cannot be written.
-pub(crate) fn manual(arguments: &Manual, mut command: Command) -> Result<Outcome, String> {
+pub(crate) fn manual(arguments: &Manual, mut command: Command) -> Result<Outcome> {
     // Adds the parts that clap otherwise adds on parsing: names such as quire-inspect, the help subcommand, the global options.
     command.build();
     let wanted = match &arguments.subcommand {
@@ -63,15 +52,15 @@ pub(crate) fn manual(arguments: &Manual, mut command: Command) -> Result<Outcome
         Some(name) => {
             let names: Vec<String> = command.get_subcommands().map(|each| each.get_name().to_owned()).collect();
             let found = command.find_subcommand(name).cloned();
-            found.ok_or_else(|| format!("there is no subcommand {name:?}: there are {}", names.join(", ")))?
+            found.with_context(|| format!("there is no subcommand {name:?}: there are {}", names.join(", ")))?
         }
     };
     let mut text = Vec::new();
-    Man::new(wanted).render(&mut text).map_err(message)?;
+    Man::new(wanted).render(&mut text)?;
     print(&text)
 }
 
-fn print(text: &[u8]) -> Result<Outcome, String> {
-    stdout().write_all(text).map_err(|error| format!("standard output: {error}"))?;
+fn print(text: &[u8]) -> Result<Outcome> {
+    stdout().write_all(text).context("standard output")?;
     Ok(Outcome::Done)
 }

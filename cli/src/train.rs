@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context as _, Error, Result, ensure};
 use clap::Args;
 use quire_codec::options::{self, Options};
 use quire_codec::stages::adaptive::{AdaptiveDictionary, MAX_USER_BOOKS, UserDictionary};
@@ -13,11 +14,11 @@ use quire_trainer::adaptive::{Chunk, choices};
 use quire_trainer::user_books::user_books;
 
 use crate::arguments::{Shape, shape};
-use crate::datasets::{Found, Source};
-use crate::library::message;
+use crate::datasets::{Found, Sample, Source};
 use crate::names::Name;
 use crate::output::{Outcome, complain, progress, say};
 use crate::part;
+use crate::slabs::{ReadChunk, each_chunk};
 
 /// Make a dictionary of Huffman codebooks from your own data
 ///
@@ -55,19 +56,15 @@ pub(crate) struct Arguments {
 ///
 /// # Errors
 /// A message that names the file, dataset or option and says what is wrong with it.
-pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
-    let given: Vec<Options> =
-        arguments.options.iter().map(|text| options::parse(text)).collect::<Result<_, _>>().map_err(message)?;
-    let mut found = Found::default();
-    let block = arguments.chunks.as_ref().map(|Shape(sides)| &sides[..]);
-    for name in &arguments.sources {
-        found.add(name, |named| match named.dataset? {
-            dataset if dataset.size() < 2 => Err("it has fewer than two values".to_owned()),
-            dataset => Source::new(dataset, named.name, block),
-        })?;
-    }
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
+    let given: Vec<Options> = arguments.options.iter().map(|text| options::parse(text)).collect::<Result<_, _>>()?;
+    let found = Found::of(&arguments.sources, |named| {
+        let dataset = named.dataset?;
+        ensure!(dataset.size() >= 2, "it has fewer than two values");
+        Source::new(dataset, named.name)
+    })?;
     found.skipped.lines(arguments.verbose).iter().for_each(complain);
-    let chunks = chunks(&found, &given, arguments.sample)?;
+    let chunks = chunks(&found, &given, arguments)?;
     let books = books_for(&chunks.iter().collect::<Vec<_>>(), arguments.books);
     let datasets = found.sources.len();
     // A damaged file can make HDF5 crash when it is closed; there is no output then.
@@ -78,38 +75,37 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, String> {
         say(format_args!("the built-in codebooks suit these data: others would save nothing, and none are written"));
         return Ok(Outcome::Done);
     }
-    let sources: Vec<String> = arguments.sources.iter().map(|source| Name::from(&**source).to_string()).collect();
+    let sources: Vec<String> = arguments.sources.iter().map(|source| Name::from(source).to_string()).collect();
     let origin = format!("{} at {}", sources.join(", "), arguments.options.join(" and "));
     write(&UserDictionary { origin, books: books.clone() }, &arguments.output)?;
-    let output = Name::from(&*arguments.output);
+    let output = Name::from(&arguments.output);
     say(format_args!("{} codebooks in {output}, to be used with QUIRE_DICTIONARY={output}", books.len()));
     report(&chunks, arguments.books);
     Ok(Outcome::Done)
 }
 
 /// Compresses the sampled chunks of all sources at every bound.
-fn chunks(found: &Found, given: &[Options], sample: usize) -> Result<Vec<Chunk>, String> {
-    let total: usize = found.sources.iter().map(|source| source.sample(sample).len()).sum();
-    let progress = progress(total as u64, "chunks");
-    let mut workspace = Workspace::default();
-    let (mut chunks, mut bytes) = (Vec::new(), Vec::new());
-    for source in &found.sources {
+fn chunks(found: &Found, given: &[Options], arguments: &Arguments) -> Result<Vec<Chunk>> {
+    let shape = arguments.chunks.as_ref().map(|Shape(sides)| &sides[..]);
+    let samples: Vec<Sample<'_>> = found.sources.iter().map(|source| Sample::new(source, shape, arguments.sample)).collect();
+    let progress = progress(samples.iter().map(|sample| sample.boxes.len() as u64).sum(), "chunks");
+    let (mut workspace, mut chunks, mut buffer) = (Workspace::default(), Vec::new(), Vec::new());
+    for sample in &samples {
+        let source = sample.source;
         progress.set_message(source.name.to_string());
-        for number in source.sample(sample) {
-            let layout = source.read(number, &mut bytes)?;
+        let take = |_, read: &ReadChunk, ()| {
             for Options { config, brick } in given {
                 let config = Config { fill_value: source.fill_value, ..*config };
-                let layout = source.in_bricks(layout, *brick).map_err(|error| format!("{}: {error}", source.name))?;
-                let chunk = Chunk::new(&bytes, &layout, &config, &mut workspace);
-                chunks.push(chunk.map_err(|error| format!("{}: {error}", source.name))?);
+                let layout = sample.layout(&read.ranges, *brick)?;
+                chunks.push(Chunk::new(read.values(&mut buffer), &layout, &config, &mut workspace)?);
             }
             progress.inc(1);
-        }
+            Ok(())
+        };
+        each_chunk(1, [sample.chunks()], |_, _| Ok(()), |(): &mut (), _, _, ()| (), take).with_context(|| source.name.clone())?;
     }
     progress.finish_and_clear();
-    if chunks.is_empty() {
-        return Err("there is nothing to learn from: no dataset of numbers, or none of its chunks".to_owned());
-    }
+    ensure!(!chunks.is_empty(), "there is nothing to learn from: no dataset of numbers, or none of its chunks");
     Ok(chunks)
 }
 
@@ -119,10 +115,10 @@ fn books_for(chunks: &[&Chunk], count: usize) -> Vec<CodeLengths> {
 }
 
 /// Writes the dictionary file. After an error there is no partial file.
-fn write(dictionary: &UserDictionary, path: &Path) -> Result<(), String> {
-    let bytes = dictionary.to_bytes()?;
+fn write(dictionary: &UserDictionary, path: &Path) -> Result<()> {
+    let bytes = dictionary.to_bytes().map_err(Error::msg)?;
     let part = part::begin(path)?;
-    fs::write(part.path(), &bytes).map_err(|error| format!("{}: {error}", Name::from(path)))?;
+    fs::write(part.path(), &bytes).with_context(|| Name::from(path))?;
     part.keep(path, true)
 }
 

@@ -1,5 +1,9 @@
 //! What a comparison has found: statistics of errors, broken promises, and values far from all others.
 
+use anyhow::{Result, anyhow};
+use serde::{Serialize, Serializer};
+use serde_json::json;
+
 /// A value that decides its chunk's range, by which a bound or the PSNR is measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Far {
@@ -37,7 +41,7 @@ pub(crate) struct Difference {
     pub(crate) changed: u64,
     /// The first promise that was broken; `None` if all were kept.
     pub(crate) broken: Option<String>,
-    /// The value that widens a chunk's range the most, if it widens it much, and the bound or what is said of the result depends on the range.
+    /// The value that widens a chunk's range the most. It is given if it widens the range much, and the bound or the PSNR depends on the range.
     pub(crate) far: Option<Far>,
     /// The sum of the squared errors.
     pub(super) squares: f64,
@@ -114,10 +118,20 @@ impl Difference {
     ///
     /// # Errors
     /// The first promise that was broken.
-    pub(crate) fn kept(self) -> Result<Self, String> {
+    pub(crate) fn kept(self) -> Result<Self> {
         match self.broken {
-            Some(reason) => Err(reason),
+            Some(reason) => Err(anyhow!(reason)),
             None => Ok(self),
         }
+    }
+}
+
+impl Serialize for Difference {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { values, greatest, share, beyond, changed, .. } = self;
+        let statistics = json!({
+            "values": values, "greatest_error": greatest, "share_of_bound": share, "psnr": self.psnr(), "beyond_bound": beyond, "changed": changed,
+        });
+        statistics.serialize(serializer)
     }
 }

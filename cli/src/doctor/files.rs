@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use anyhow::Result;
 use hdf5::Dataset;
 use hdf5::plist::dataset_create::Layout;
 
@@ -12,7 +13,6 @@ use super::{Finding, State};
 use crate::datasets::{Named, file_and_path, find, find_in};
 use crate::filters::{NAME_ITS_FOLDER, not_found};
 use crate::inspect::small_chunks;
-use crate::library::message;
 use crate::library::objects::virtual_sources;
 use crate::library::process::note_reading;
 use crate::names::Name;
@@ -40,7 +40,7 @@ struct Said {
 ///
 /// # Errors
 /// If the file cannot be read for another reason than its age.
-pub(super) fn check(source: &OsStr) -> Result<Vec<Finding>, String> {
+pub(super) fn check(source: &OsStr) -> Result<Vec<Finding>> {
     let mut said = Said::default();
     match find(source) {
         Ok(found) => {
@@ -49,16 +49,16 @@ pub(super) fn check(source: &OsStr) -> Result<Vec<Finding>, String> {
                 said.datasets += 1;
                 match dataset {
                     Ok(dataset) => said.dataset(&dataset, file_and_path(source).0, &name)?,
-                    Err(reason) => said.unopened(name, reason),
+                    Err(reason) => said.unopened(name, format!("{reason:#}")),
                 }
             }
         }
-        Err(reason) if is_of_a_newer_format(&reason) => {
-            let name = Name::from(source);
+        Err(error) if is_of_a_newer_format(&format!("{error:#}")) => {
+            let (name, reason) = (Name::from(source), format!("{error:#}"));
             let reason = reason.strip_prefix(&format!("{name}: ")).unwrap_or(&reason).to_owned();
             said.too_new.push((name, reason));
         }
-        Err(reason) => return Err(reason),
+        Err(error) => return Err(error),
     }
     Ok(said.findings(source))
 }
@@ -74,9 +74,9 @@ impl Said {
         list.push((name, reason));
     }
 
-    fn dataset(&mut self, dataset: &Dataset, file: &Path, name: &Name) -> Result<(), String> {
-        let properties = dataset.dcpl().map_err(message)?;
-        if let Some(reason) = not_found(&properties.get_filters().map_err(message)?) {
+    fn dataset(&mut self, dataset: &Dataset, file: &Path, name: &Name) -> Result<()> {
+        let properties = dataset.dcpl()?;
+        if let Some(reason) = not_found(&properties.get_filters()?) {
             self.without_filter.push((name.clone(), format!("{reason}, and cannot read it")));
         }
         self.small.extend(small_chunks(dataset).map(|small| (name.clone(), small.to_string())));
@@ -89,7 +89,7 @@ impl Said {
     }
 
     /// Looks at a source of a virtual dataset, which may be virtual itself.
-    fn source(&mut self, virtual_name: &Name, file: &Path, source: &Name, path: &Name) -> Result<(), String> {
+    fn source(&mut self, virtual_name: &Name, file: &Path, source: &Name, path: &Name) -> Result<()> {
         let not_there = |what: String| {
             (virtual_name.clone(), format!("it is virtual, and HDF5 gives fill values, without an error, in place of {what}"))
         };
@@ -104,8 +104,11 @@ impl Said {
         match find_in(&found, path, &name).map(|named| named.into_iter().next()) {
             Ok(Some(Named { dataset: Ok(dataset), is_named: true, .. })) => self.dataset(&dataset, &found, &name)?,
             Ok(_) => self.without_source.push(not_there(format!("what its source {name} has, which is no dataset"))),
-            Err(reason) if is_of_a_newer_format(&reason) => self.too_new.push(not_there(format!("what a source has: {reason}"))),
-            Err(reason) => self.without_source.push(not_there(format!("what a source has: {reason}"))),
+            Err(error) => {
+                let reason = format!("{error:#}");
+                let list = if is_of_a_newer_format(&reason) { &mut self.too_new } else { &mut self.without_source };
+                list.push(not_there(format!("what a source has: {reason}")));
+            }
         }
         Ok(())
     }
@@ -119,8 +122,11 @@ impl Said {
             (&self.without_source, State::Note, PUT_IT_THERE),
             (&self.small, State::Note, "`quire repack --chunks SHAPE` gives a copy other chunks"),
         ] {
-            let finding = |line: String| Finding::with_remedy(ABOUT, state, line.trim_start().to_owned(), remedy);
-            findings.extend(grouped("", list).into_iter().map(finding));
+            let finding = |line: &String| {
+                let (text, remedy) = (line.trim_start().to_owned(), Some(remedy.to_owned()));
+                Finding { about: ABOUT, state, text, remedy }
+            };
+            findings.extend(grouped("", list).iter().map(finding));
         }
         if findings.is_empty() {
             let sources =
@@ -132,7 +138,7 @@ impl Said {
     }
 }
 
-/// The file that HDF5 would open for a source of a virtual dataset, if it is there. Of a name for many files, `%b` stands for their numbers: it is the first.
+/// The file that HDF5 would open for a source of a virtual dataset, if it is there. In a name for many files, `%b` stands for their numbers: the first file counts.
 fn file_of_source(file: &Path, source: &Name) -> Option<PathBuf> {
     if source.as_bytes() == b"." {
         return Some(file.to_path_buf());

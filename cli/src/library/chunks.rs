@@ -2,13 +2,14 @@
 
 use std::ffi::c_void;
 
+use anyhow::{Error, Result, ensure};
 use hdf5::Dataset;
 use hdf5_sys::h5::{herr_t, hsize_t};
 use hdf5_sys::h5d::{H5Dread_chunk1, H5Dwrite_chunk};
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::H5P_DEFAULT;
 
-use super::{Result, check, locked, make_room, message};
+use super::{check, locked, make_room};
 
 // SAFETY: HDF5 has had this function with this signature since 1.10.2; `hdf5-sys` leaves it out.
 unsafe extern "C" {
@@ -20,7 +21,17 @@ unsafe extern "C" {
 /// # Errors
 /// If HDF5 cannot list the chunks.
 pub(crate) fn corners(dataset: &Dataset) -> Result<Vec<Vec<u64>>> {
-    locked(|| h5zquire::chunk_offsets(dataset.id(), H5Dwrite_chunk as *const c_void)).map_err(message)
+    locked(|| h5zquire::chunk_offsets(dataset.id(), H5Dwrite_chunk as *const c_void)).map_err(Error::msg)
+}
+
+fn check_axes(dataset: &Dataset, corner: &[u64]) -> Result<()> {
+    ensure!(
+        corner.len() == dataset.ndim(),
+        "chunk offset {corner:?} has {} axes, the dataset has {}",
+        corner.len(),
+        dataset.ndim()
+    );
+    Ok(())
 }
 
 /// Replaces `bytes` with the stored bytes of a chunk, after all filters. Returns HDF5's filter mask: bit i is 1 if filter i was skipped when the chunk was
@@ -29,9 +40,7 @@ pub(crate) fn corners(dataset: &Dataset) -> Result<Vec<Vec<u64>>> {
 /// # Errors
 /// HDF5's.
 pub(crate) fn read(dataset: &Dataset, corner: &[u64], bytes: &mut Vec<u8>) -> Result<u32> {
-    if corner.len() != dataset.ndim() {
-        return Err(format!("chunk offset {corner:?} has {} axes, the dataset has {}", corner.len(), dataset.ndim()));
-    }
+    check_axes(dataset, corner)?;
     let (mut length, mut left_out) = (0, 0);
     // SAFETY: `corner` has as many numbers as the dataset has axes; HDF5 checks the identifier and writes one number.
     locked(|| unsafe { check(H5Dget_chunk_storage_size(dataset.id(), corner.as_ptr(), &mut length)) })?;
@@ -48,9 +57,7 @@ pub(crate) fn read(dataset: &Dataset, corner: &[u64], bytes: &mut Vec<u8>) -> Re
 /// # Errors
 /// HDF5's.
 pub(crate) fn write(dataset: &Dataset, corner: &[u64], bytes: &[u8]) -> Result<()> {
-    if corner.len() != dataset.ndim() {
-        return Err(format!("chunk offset {corner:?} has {} axes, the dataset has {}", corner.len(), dataset.ndim()));
-    }
+    check_axes(dataset, corner)?;
     // SAFETY: `corner` has as many numbers as the dataset has axes; HDF5 checks the identifier and reads no more bytes than it is told there are.
     locked(|| unsafe { check(H5Dwrite_chunk(dataset.id(), H5P_DEFAULT, 0, corner.as_ptr(), bytes.len(), bytes.as_ptr().cast())) })
 }

@@ -1,5 +1,6 @@
 //! Datasets of numbers: their element type in the codec's terms, and their bytes in the file's byte order, without type conversion.
 
+use anyhow::{Context as _, Result, anyhow, ensure};
 use h5zquire::element_type::{ElementType, Fields, FloatFields, IntegerFields};
 use h5zquire::fill_value::fill_bits;
 use hdf5::plist::DatasetCreate;
@@ -8,18 +9,13 @@ use hdf5_sys::h5a::H5Aread;
 use hdf5_sys::h5d::{H5D_fill_value_t, H5Dread};
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::{H5P_DEFAULT, H5Pfill_value_defined, H5Pget_fill_value};
-use hdf5_sys::h5t::{
-    H5Tclose, H5Tget_class, H5Tget_ebias, H5Tget_fields, H5Tget_member_offset, H5Tget_member_type, H5Tget_nmembers, H5Tget_norm,
-    H5Tget_offset, H5Tget_order, H5Tget_precision, H5Tget_sign, H5Tget_size, H5Tget_super,
-};
-use quire_codec::{ByteOrder, ErrorBound, Scalar};
+use hdf5_sys::h5t::*;
+use quire_codec::{ByteOrder, ErrorBound, Layout, Scalar};
 
 use super::links::{has_attribute, open_attribute};
-use super::{Result, check, locked, make_room, message};
+use super::{check, locked, make_room};
+use crate::boxes::Range;
 use crate::names::Name;
-
-/// A box of a dataset: start and count along each axis.
-pub(crate) type Ranges = [(usize, usize)];
 
 /// An element type that the codec supports.
 #[derive(Debug, Clone)]
@@ -31,38 +27,38 @@ pub(crate) struct Numbers {
     pub(crate) is_enumeration: bool,
 }
 
-/// What HDF5 puts where no values were written.
-#[derive(Debug, Clone)]
-pub(crate) struct Filling {
-    /// The fill value's bits, if the dataset defines one.
-    pub(crate) bits: Option<u64>,
-    /// The bytes of an element, in the file's byte order.
-    pub(crate) element: Vec<u8>,
-}
-
 impl Numbers {
     /// The type of a dataset.
     ///
     /// # Errors
     /// Names the type if the codec does not support it.
     pub(crate) fn of(dataset: &Dataset) -> Result<Self> {
-        let datatype = dataset.dtype().map_err(|error| format!("its type is not known here: {}", message(error)))?;
+        let datatype = dataset.dtype().context("its type is not known here")?;
         let found = element_type(&datatype)?;
         // The part after the semicolon is advice for creating a dataset, so it is cut off. The size of what is no number does not matter.
         let end = if matches!(found.fields, Fields::None) { &[" of ", ";"][..] } else { &[";"] };
         let refused = |error: quire_codec::Error| {
             let text = error.to_string();
-            text[..end.iter().filter_map(|end| text.find(end)).min().unwrap_or(text.len())].to_owned()
+            anyhow!("{}", &text[..end.iter().filter_map(|end| text.find(end)).min().unwrap_or(text.len())])
         };
         let (scalar, byte_order) = found.scalar().map_err(refused)?;
         Ok(Self { datatype, scalar, byte_order, is_enumeration: found.is_enumeration() })
     }
 
-    /// The fill value that the dataset defines, or zeros.
+    /// The layout of a chunk with these extents.
+    ///
+    /// # Errors
+    /// If there are more values than a stream can have.
+    pub(crate) fn layout(&self, extents: &[usize]) -> Result<Layout> {
+        let dims: Vec<u64> = extents.iter().map(|&extent| extent as u64).collect();
+        Ok(Layout::of_chunk(self.scalar, self.byte_order, &dims)?)
+    }
+
+    /// What HDF5 puts where no values were written: the bits of the fill value, if the dataset defines one, and the bytes of an element, in the file's byte order.
     ///
     /// # Errors
     /// HDF5's.
-    pub(crate) fn filling(&self, properties: &DatasetCreate) -> Result<Filling> {
+    pub(crate) fn filling(&self, properties: &DatasetCreate) -> Result<(Option<u64>, Vec<u8>)> {
         let mut element = vec![0; self.scalar.element_size()];
         let mut defined = H5D_fill_value_t::H5D_FILL_VALUE_UNDEFINED;
         // SAFETY: HDF5 checks identifiers, writes one element of the type, for which there is room, and one state.
@@ -72,36 +68,19 @@ impl Numbers {
             if is_defined {
                 check(H5Pget_fill_value(properties.id(), self.datatype.id(), element.as_mut_ptr().cast()))?;
             }
-            Ok::<_, String>(is_defined)
+            anyhow::Ok(is_defined)
         })?;
         // Where a dataset with a bound is created, the filter refuses a pair of two different parts. To read one, and to write one without loss,
         // either part will do.
         let exact = ErrorBound::Lossless;
-        let bits = is_defined.then(|| fill_bits(&element, self.scalar, self.byte_order, exact)).transpose().map_err(message)?;
-        Ok(Filling { bits, element })
+        let bits = is_defined.then(|| fill_bits(&element, self.scalar, self.byte_order, exact)).transpose()?;
+        Ok((bits, element))
     }
 
-    /// Bits of the values of an attribute, converted to this type; none if there is no such attribute, or if it holds no numbers. Of pairs, those of both parts
-    /// but 0, which is exact in any case.
+    /// Bits of the values of an attribute, converted to this type; none if there is no such attribute, or if it holds no numbers. A pair gives both its parts,
+    /// but not 0, which is exact in any case.
     pub(crate) fn of_attribute(&self, dataset: &Dataset, name: &Name) -> Vec<u64> {
-        if !has_attribute(dataset, name) {
-            return Vec::new();
-        }
-        let Ok(attribute) = open_attribute(dataset, name) else { return Vec::new() };
-        let (Ok(datatype), Ok(space)) = (attribute.dtype(), attribute.space()) else { return Vec::new() };
-        // SAFETY: HDF5 checks the identifier.
-        let class = locked(|| unsafe { H5Tget_class(datatype.id()) }) as i32;
-        let mut bytes = Vec::new();
-        let can_be_converted = if self.scalar.is_pair() || self.is_enumeration {
-            datatype == self.datatype
-        } else {
-            ElementType::is_integer_class(class) || ElementType::is_float_class(class)
-        };
-        if !can_be_converted || space.size() == 0 || make_room(&mut bytes, space.size(), self.scalar.element_size()).is_err() {
-            return Vec::new();
-        }
-        // SAFETY: `bytes` has room for the attribute's number of values of this type, to which HDF5 converts numbers; it checks identifiers.
-        let read = locked(|| unsafe { check(H5Aread(attribute.id(), self.datatype.id(), bytes.as_mut_ptr().cast())) });
+        let read = has_attribute(dataset, name).then(|| self.read_attribute(dataset, name));
         let bits = |value: &[u8]| {
             let mut bits = [0; 8];
             bits[..value.len()].copy_from_slice(value);
@@ -110,18 +89,36 @@ impl Numbers {
             }
             u64::from_le_bytes(bits)
         };
-        if read.is_err() {
-            return Vec::new();
-        }
         let is_kept = |&bits: &u64| bits != 0 || !self.scalar.is_pair();
+        let bytes = read.transpose().ok().flatten().unwrap_or_default();
         bytes.chunks_exact(self.scalar.size()).map(bits).filter(is_kept).collect()
+    }
+
+    /// The values of an attribute, converted to this type; none if they are no numbers.
+    fn read_attribute(&self, dataset: &Dataset, name: &Name) -> Result<Vec<u8>> {
+        let attribute = open_attribute(dataset, name)?;
+        let (datatype, count) = (attribute.dtype()?, attribute.space()?.size());
+        // SAFETY: HDF5 checks the identifier.
+        let class = locked(|| unsafe { H5Tget_class(datatype.id()) }) as i32;
+        let can_be_converted = if self.scalar.is_pair() || self.is_enumeration {
+            datatype == self.datatype
+        } else {
+            ElementType::is_integer_class(class) || ElementType::is_float_class(class)
+        };
+        let mut bytes = Vec::new();
+        if can_be_converted && count > 0 {
+            make_room(&mut bytes, count, self.scalar.element_size())?;
+            // SAFETY: `bytes` has room for the attribute's number of values of this type, to which HDF5 converts numbers; it checks identifiers.
+            locked(|| unsafe { check(H5Aread(attribute.id(), self.datatype.id(), bytes.as_mut_ptr().cast())) })?;
+        }
+        Ok(bytes)
     }
 
     /// Reads a box of the dataset into `bytes`.
     ///
     /// # Errors
     /// HDF5's errors, including those of a filter.
-    pub(crate) fn read(&self, dataset: &Dataset, ranges: &Ranges, bytes: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn read(&self, dataset: &Dataset, ranges: &[Range], bytes: &mut Vec<u8>) -> Result<()> {
         let (file, memory, count) = spaces(dataset, ranges)?;
         make_room(bytes, count, self.scalar.element_size())?;
         // SAFETY: `bytes` has room for the selection's elements of this type, which is one of plain numbers or pairs of them; HDF5 checks identifiers.
@@ -135,20 +132,17 @@ impl Numbers {
 /// The file dataspace with a box selected, a memory dataspace of the box's shape, and its number of values.
 ///
 /// Both have the dataset's rank: HDF5 then copies row by row. With a memory dataspace of one axis it walks over the values one by one (1.10 to 2.0).
-pub(super) fn spaces(dataset: &Dataset, ranges: &Ranges) -> Result<(Dataspace, Dataspace, usize)> {
+pub(super) fn spaces(dataset: &Dataset, ranges: &[Range]) -> Result<(Dataspace, Dataspace, usize)> {
     let slices = ranges.iter().map(|&(start, count)| SliceOrIndex::SliceCount { start, step: 1, count, block: 1 });
     let selection = Hyperslab::from(slices.collect::<Vec<_>>());
-    let count = ranges.iter().map(|&(_, count)| count).product();
-    // A scalar dataset has no axes to select along.
-    let selected = dataset.space().and_then(|space| if ranges.is_empty() { Ok(space) } else { space.select(selection) });
-    let file = selected.map_err(message)?;
-    // HDF5 reads and writes the selected values. They are fewer than the box's if the box reaches beyond the extents.
-    if file.selection_size() != count {
-        return Err(format!("{ranges:?} does not lie within the dataset's extents"));
-    }
     let counts: Vec<usize> = ranges.iter().map(|&(_, count)| count).collect();
-    let memory = Dataspace::try_new(counts).map_err(message)?;
-    Ok((file, memory, count))
+    let count = counts.iter().product();
+    let space = dataset.space()?;
+    // A scalar dataset has no axes to select along.
+    let file = if ranges.is_empty() { space } else { space.select(selection)? };
+    // HDF5 reads and writes the selected values. They are fewer than the box's if the box reaches beyond the extents.
+    ensure!(file.selection_size() == count, "{ranges:?} does not lie within the dataset's extents");
+    Ok((file, Dataspace::try_new(counts)?, count))
 }
 
 /// The properties of a datatype from which the plugin, too, determines the element type.
@@ -171,7 +165,7 @@ fn element_type(datatype: &Datatype) -> Result<ElementType> {
         if !ElementType::is_compound_class(class) || H5Tget_nmembers(id) != 2 {
             return Ok(found);
         }
-        let member = |index| Ok::<_, String>((H5Tget_member_offset(id, index), part(H5Tget_member_type(id, index))?));
+        let member = |index| anyhow::Ok((H5Tget_member_offset(id, index), part(H5Tget_member_type(id, index))?));
         Ok(ElementType::of_two(class, size, [member(0)?, member(1)?]))
     })
 }

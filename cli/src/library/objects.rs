@@ -1,8 +1,9 @@
 //! The calls on objects, links and properties that an exact copy needs and the crate `hdf5` lacks.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_uint};
+use std::ffi::{c_char, c_int, c_uint};
 use std::mem::MaybeUninit;
 
+use anyhow::{Context as _, Result, ensure};
 use hdf5::plist::link_create::CharEncoding;
 use hdf5::plist::{DatasetCreate, FileCreate, GroupCreate, LinkCreate, ObjectCopy, PropertyList};
 use hdf5::{Dataset, Dataspace, Datatype, File, Group, Location};
@@ -10,41 +11,25 @@ use hdf5_sys::h5d::{H5D_alloc_time_t, H5Dcreate2, H5Dget_create_plist};
 use hdf5_sys::h5f::{H5F_info2_t, H5Fget_info2};
 use hdf5_sys::h5g::{H5Gcreate2, H5Gget_create_plist};
 use hdf5_sys::h5i::{H5I_type_t, hid_t};
-use hdf5_sys::h5l::{
-    H5L_type_t, H5Lcreate_external, H5Lcreate_hard, H5Lcreate_soft, H5Ldelete, H5Lget_info1, H5Lget_val, H5Lunpack_elink_val,
-};
+use hdf5_sys::h5l::{H5L_info1_t, H5L_type_t, H5Lcopy, H5Lcreate_hard, H5Ldelete, H5Lget_info1, H5Lget_val};
 use hdf5_sys::h5o::{H5O_COPY_MERGE_COMMITTED_DTYPE_FLAG, H5O_COPY_WITHOUT_ATTR_FLAG, H5Ocopy};
-use hdf5_sys::h5p::{
-    H5P_DEFAULT, H5Padd_merge_committed_dtype_path, H5Pget_attr_creation_order, H5Pget_attr_phase_change, H5Pget_chunk_opts,
-    H5Pget_est_link_info, H5Pget_external_count, H5Pget_link_creation_order, H5Pget_link_phase_change,
-    H5Pget_local_heap_size_hint, H5Pget_virtual_count, H5Pget_virtual_dsetname, H5Pget_virtual_filename, H5Premove_filter,
-    H5Pset_alloc_time, H5Pset_attr_creation_order, H5Pset_attr_phase_change, H5Pset_chunk, H5Pset_chunk_opts, H5Pset_copy_object,
-    H5Pset_est_link_info, H5Pset_filter, H5Pset_link_creation_order, H5Pset_link_phase_change, H5Pset_local_heap_size_hint,
-};
-use hdf5_sys::h5t::{H5Tcommitted, H5Tequal, H5Tget_create_plist, H5Topen2};
+use hdf5_sys::h5p::*;
+use hdf5_sys::h5t::{H5Tget_create_plist, H5Topen2};
 use hdf5_sys::h5z::{H5Z_FILTER_ALL, H5Z_FLAG_MANDATORY};
 
-use super::{Result, check, check_id, locked, make_room, message};
+use super::links::Link;
+use super::{check, locked, make_room, owned};
 use crate::names::Name;
-
-/// Takes ownership of a new identifier. Use it under the lock that the identifier was made under.
-macro_rules! owned {
-    ($call:expr) => {
-        check_id($call).and_then(|id| hdf5::from_id(id).map_err($crate::library::message))
-    };
-}
-pub(super) use owned;
 
 /// Makes a group with the properties of another.
 ///
 /// # Errors
 /// HDF5's.
-pub(crate) fn create_group(parent: &Group, name: &CStr, link: &LinkCreate, like: &Group) -> Result<Group> {
-    let failed = message::<hdf5::Error>;
-    let (from, to) = (like.gcpl().map_err(failed)?, GroupCreate::build().finish().map_err(failed)?);
+pub(crate) fn create_group(file: &File, path: &Name, link: &LinkCreate, like: &Group) -> Result<Group> {
+    let (from, to) = (like.gcpl()?, GroupCreate::build().finish()?);
     copy_group_properties(from.id(), to.id())?;
-    // SAFETY: the name ends with a zero byte; HDF5 checks identifiers; the new one belongs to the value that comes back.
-    locked(|| unsafe { owned!(H5Gcreate2(parent.id(), name.as_ptr(), link.id(), to.id(), H5P_DEFAULT)) })
+    // SAFETY: the path ends with a zero byte; HDF5 checks identifiers; the new one belongs to the value that comes back.
+    locked(|| unsafe { owned!(H5Gcreate2(file.id(), path.as_c().as_ptr(), link.id(), to.id(), H5P_DEFAULT)) })
 }
 
 /// Copies a group's properties of links and attributes one by one. The whole property list is not copied, since it may hold the address of a heap of links,
@@ -74,25 +59,24 @@ fn copy_group_properties(from: hid_t, to: hid_t) -> Result<()> {
 /// # Errors
 /// HDF5's, and those of a filter that refuses the dataset.
 pub(crate) fn create_dataset(
-    parent: &Group,
-    name: &CStr,
+    file: &File,
+    path: &Name,
     link: &LinkCreate,
     datatype: &Datatype,
     space: &Dataspace,
     properties: &DatasetCreate,
 ) -> Result<Dataset> {
+    let path = path.as_c().as_ptr();
     // SAFETY: as in `create_group`.
-    locked(|| unsafe {
-        owned!(H5Dcreate2(parent.id(), name.as_ptr(), datatype.id(), space.id(), link.id(), properties.id(), H5P_DEFAULT))
-    })
+    locked(|| unsafe { owned!(H5Dcreate2(file.id(), path, datatype.id(), space.id(), link.id(), properties.id(), H5P_DEFAULT)) })
 }
 
 /// Copies an object without its attributes; the chunks of a dataset are copied without decoding. `committed` is the path of its datatype in the other file.
 ///
 /// # Errors
 /// HDF5's.
-pub(crate) fn copy(from: &Location, to: &Group, name: &CStr, link: &LinkCreate, committed: Option<&Name>) -> Result<()> {
-    let properties = ObjectCopy::build().finish().map_err(message)?;
+pub(crate) fn copy(from: &Location, to: &File, path: &Name, link: &LinkCreate, committed: Option<&Name>) -> Result<()> {
+    let properties = ObjectCopy::build().finish()?;
     let mut flags = H5O_COPY_WITHOUT_ATTR_FLAG;
     // SAFETY: names end with a zero byte; HDF5 checks identifiers.
     locked(|| unsafe {
@@ -101,7 +85,7 @@ pub(crate) fn copy(from: &Location, to: &Group, name: &CStr, link: &LinkCreate, 
             check(H5Padd_merge_committed_dtype_path(properties.id(), path.as_c().as_ptr()))?;
         }
         check(H5Pset_copy_object(properties.id(), flags))?;
-        check(H5Ocopy(from.id(), c".".as_ptr(), to.id(), name.as_ptr(), properties.id(), link.id()))
+        check(H5Ocopy(from.id(), c".".as_ptr(), to.id(), path.as_c().as_ptr(), properties.id(), link.id()))
     })
 }
 
@@ -110,86 +94,57 @@ pub(crate) fn copy(from: &Location, to: &Group, name: &CStr, link: &LinkCreate, 
 /// # Errors
 /// HDF5's.
 pub(crate) fn link_properties(encoding: CharEncoding) -> Result<LinkCreate> {
-    LinkCreate::build().char_encoding(encoding).finish().map_err(message)
+    Ok(LinkCreate::build().char_encoding(encoding).finish()?)
 }
 
-/// The target of a soft or external link.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Target {
-    Soft(CString),
-    External { file: CString, object: CString },
+/// Copies a soft or external link to the same path of another file.
+///
+/// # Errors
+/// HDF5's errors, and links of a kind that a program has defined.
+pub(crate) fn copy_link(link: &Link, from: &File, to: &File, properties: &LinkCreate) -> Result<()> {
+    let (kind, path) = (link.kind, link.path.as_c().as_ptr());
+    let is_known = [H5L_type_t::H5L_TYPE_SOFT, H5L_type_t::H5L_TYPE_EXTERNAL].iter().any(|&known| known as c_int == kind);
+    ensure!(is_known, "the link is of kind {kind}, which a program has defined for itself: it cannot be copied");
+    // SAFETY: the path ends with a zero byte; HDF5 checks identifiers.
+    locked(|| unsafe { check(H5Lcopy(from.id(), path, to.id(), path, properties.id(), H5P_DEFAULT)) })
 }
 
-impl Target {
-    /// Reads the target of a group's soft or external link.
-    ///
-    /// # Errors
-    /// HDF5's errors, and links of a kind that a program has defined.
-    pub(crate) fn of(group: &Group, name: &CStr) -> Result<Self> {
-        let mut info = MaybeUninit::uninit();
-        // SAFETY: the name ends with a zero byte; HDF5 checks the identifier and fills the whole of `info`, of which the kind is read as the
-        // number that it is, since a program may have defined others than the enum has.
-        let (kind, length) = locked(|| unsafe {
-            check(H5Lget_info1(group.id(), name.as_ptr(), info.as_mut_ptr(), H5P_DEFAULT))?;
-            let info = info.as_ptr();
-            let length = (&raw const (*info).u).cast::<usize>().read();
-            Ok::<_, String>(((&raw const (*info).type_).cast::<c_int>().read(), length))
-        })?;
-        let mut value = Vec::new();
-        make_room(&mut value, length, 1)?;
-        // SAFETY: as above; HDF5 writes no more bytes than it is told there are.
-        locked(|| unsafe { check(H5Lget_val(group.id(), name.as_ptr(), value.as_mut_ptr().cast(), value.len(), H5P_DEFAULT)) })?;
-        if kind == H5L_type_t::H5L_TYPE_SOFT as c_int {
-            let target =
-                CStr::from_bytes_until_nul(&value).map_err(|_| "the soft link's path has no zero byte at its end".to_owned())?;
-            return Ok(Self::Soft(target.to_owned()));
-        }
-        if kind != H5L_type_t::H5L_TYPE_EXTERNAL as c_int {
-            return Err(format!("the link is of kind {kind}, which a program has defined for itself: it cannot be copied"));
-        }
-        let (mut flags, mut file, mut object) = (0, std::ptr::null(), std::ptr::null());
-        // SAFETY: HDF5 checks the value, and gives two texts in it that end with a zero byte.
-        locked(|| unsafe {
-            check(H5Lunpack_elink_val(value.as_ptr().cast(), value.len(), &mut flags, &mut file, &mut object))?;
-            Ok(Self::External { file: CStr::from_ptr(file).to_owned(), object: CStr::from_ptr(object).to_owned() })
-        })
-    }
-
-    /// Creates a link with this target.
-    ///
-    /// # Errors
-    /// HDF5's.
-    pub(crate) fn link(&self, group: &Group, name: &CStr, properties: &LinkCreate) -> Result<()> {
-        let (group, name, properties) = (group.id(), name.as_ptr(), properties.id());
-        // SAFETY: all texts end with a zero byte; HDF5 checks identifiers.
-        locked(|| unsafe {
-            check(match self {
-                Self::Soft(target) => H5Lcreate_soft(target.as_ptr(), group, name, properties, H5P_DEFAULT),
-                Self::External { file, object } => {
-                    H5Lcreate_external(file.as_ptr(), object.as_ptr(), group, name, properties, H5P_DEFAULT)
-                }
-            })
-        })
-    }
+/// The target of a soft or external link, in HDF5's form.
+///
+/// # Errors
+/// HDF5's.
+pub(crate) fn target(file: &File, path: &Name) -> Result<Vec<u8>> {
+    let (file, path) = (file.id(), path.as_c().as_ptr());
+    let mut info = MaybeUninit::<H5L_info1_t>::uninit();
+    // SAFETY: the path ends with a zero byte; HDF5 checks the identifier and fills the whole of `info`, which has a length for such links.
+    let length = locked(|| unsafe {
+        check(H5Lget_info1(file, path, info.as_mut_ptr(), H5P_DEFAULT))?;
+        anyhow::Ok((&raw const (*info.as_ptr()).u).cast::<usize>().read())
+    })?;
+    let mut value = Vec::new();
+    make_room(&mut value, length, 1)?;
+    // SAFETY: as above; HDF5 writes no more bytes than it is told there are.
+    locked(|| unsafe { check(H5Lget_val(file, path, value.as_mut_ptr().cast(), value.len(), H5P_DEFAULT)) })?;
+    Ok(value)
 }
 
 /// Creates another hard link to the object with the absolute path `object`.
 ///
 /// # Errors
 /// HDF5's.
-pub(crate) fn link_again(group: &Group, object: &Name, name: &CStr, properties: &LinkCreate) -> Result<()> {
-    let (group, properties) = (group.id(), properties.id());
-    // SAFETY: both names end with a zero byte; HDF5 checks identifiers.
-    locked(|| unsafe { check(H5Lcreate_hard(group, object.as_c().as_ptr(), group, name.as_ptr(), properties, H5P_DEFAULT)) })
+pub(crate) fn link_again(file: &File, object: &Name, path: &Name, properties: &LinkCreate) -> Result<()> {
+    let (object, path) = (object.as_c().as_ptr(), path.as_c().as_ptr());
+    // SAFETY: both paths end with a zero byte; HDF5 checks identifiers.
+    locked(|| unsafe { check(H5Lcreate_hard(file.id(), object, file.id(), path, properties.id(), H5P_DEFAULT)) })
 }
 
 /// Removes a link.
 ///
 /// # Errors
 /// HDF5's.
-pub(crate) fn unlink(group: &Group, name: &CStr) -> Result<()> {
-    // SAFETY: the name ends with a zero byte; HDF5 checks the identifier.
-    locked(|| unsafe { check(H5Ldelete(group.id(), name.as_ptr(), H5P_DEFAULT)) })
+pub(crate) fn unlink(file: &File, path: &Name) -> Result<()> {
+    // SAFETY: the path ends with a zero byte; HDF5 checks the identifier.
+    locked(|| unsafe { check(H5Ldelete(file.id(), path.as_c().as_ptr(), H5P_DEFAULT)) })
 }
 
 /// Version of a file's superblock. Files with version 2 and above may contain features of HDF5 1.8.
@@ -208,9 +163,8 @@ pub(crate) fn superblock_version(file: &File) -> Result<u32> {
 /// # Errors
 /// HDF5's.
 pub(crate) fn file_properties(file: &File) -> Result<FileCreate> {
-    let properties = file.fcpl().map_err(message)?;
-    let root = file.group("/").and_then(|root| root.gcpl()).map_err(message)?;
-    copy_group_properties(root.id(), properties.id())?;
+    let properties = file.fcpl()?;
+    copy_group_properties(file.group("/")?.gcpl()?.id(), properties.id())?;
     Ok(properties)
 }
 
@@ -246,8 +200,8 @@ pub(crate) fn virtual_sources(properties: &DatasetCreate) -> Result<Vec<(Name, N
     let text = |function: Text, index| -> Result<Name> {
         // SAFETY: HDF5 checks the identifier and the index, and writes no text where there is no room.
         let length = unsafe { function(properties.id(), index, std::ptr::null_mut(), 0) };
-        let mut bytes =
-            vec![0u8; usize::try_from(length).map_err(|_| "HDF5 does not name the sources of a virtual dataset")? + 1];
+        let length = usize::try_from(length).ok().context("HDF5 does not name the sources of a virtual dataset")?;
+        let mut bytes = vec![0u8; length + 1];
         // SAFETY: as above, and HDF5 writes no more bytes than there is room for, the last of them 0.
         unsafe { function(properties.id(), index, bytes.as_mut_ptr().cast(), bytes.len()) };
         Ok(Name::new(bytes))
@@ -264,18 +218,6 @@ pub(crate) fn virtual_sources(properties: &DatasetCreate) -> Result<Vec<(Name, N
 pub(crate) fn is_external(properties: &DatasetCreate) -> bool {
     // SAFETY: HDF5 checks the identifier.
     locked(|| unsafe { H5Pget_external_count(properties.id()) }) > 0
-}
-
-/// Whether a datatype is an object of its own in a file.
-pub(crate) fn is_committed(datatype: &Datatype) -> bool {
-    // SAFETY: HDF5 checks the identifier.
-    locked(|| unsafe { H5Tcommitted(datatype.id()) }) > 0
-}
-
-/// Whether two datatypes are equal.
-pub(crate) fn is_same_type(one: &Datatype, other: &Datatype) -> bool {
-    // SAFETY: HDF5 checks identifiers.
-    locked(|| unsafe { H5Tequal(one.id(), other.id()) }) > 0
 }
 
 /// Opens a committed datatype.

@@ -3,6 +3,7 @@
 use std::ffi::{CStr, c_char};
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
+use anyhow::{Result, bail};
 use hdf5::plist::AttributeCreate;
 use hdf5::{Attribute, Container, Dataset, Dataspace, Datatype, File, Location};
 use hdf5_sys::h5a::{H5Acreate2, H5Aget_create_plist, H5Aread, H5Awrite};
@@ -10,14 +11,11 @@ use hdf5_sys::h5d::{H5Dread, H5Dvlen_reclaim, H5Dwrite};
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::H5P_DEFAULT;
 use hdf5_sys::h5r::{H5R_type_t, H5Rcreate, H5Rdereference, H5Rget_region};
-use hdf5_sys::h5t::{
-    H5T_STD_REF_DSETREG, H5T_STD_REF_OBJ, H5T_class_t, H5Tcopy, H5Tequal, H5Tget_class, H5Tget_member_offset, H5Tget_member_type,
-    H5Tget_nmembers, H5Tget_size, H5Tget_super, H5Tis_variable_str, hvl_t,
-};
+use hdf5_sys::h5t::*;
 
-use super::numbers::{Ranges, spaces};
-use super::objects::owned;
-use super::{Result, check, check_id, locked, make_room, message};
+use super::numbers::spaces;
+use super::{check, locked, make_room, owned};
+use crate::boxes::Range;
 use crate::names::Name;
 
 /// The memory layout of a type's values.
@@ -28,7 +26,7 @@ enum Form {
     /// A pointer to a string.
     Text,
     /// A reference: an address in the file.
-    Reference(Kind),
+    Reference(ReferenceKind),
     /// Members of a compound, each with its offset in bytes.
     Compound(Vec<(usize, Self)>),
     /// A fixed number of elements, each of the given size in bytes.
@@ -37,30 +35,24 @@ enum Form {
     Sequence(usize, Box<Self>),
 }
 
-/// The kinds of references.
+/// The kinds of references, with HDF5's numbers for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Object,
-    Region,
+#[repr(i32)]
+pub(crate) enum ReferenceKind {
+    Object = 0,
+    Region = 1,
 }
 
-impl Kind {
+impl ReferenceKind {
     /// Bytes in memory.
     fn size(self) -> usize {
-        match self {
-            Self::Object => 8,
-            Self::Region => 12,
-        }
+        if self == Self::Object { 8 } else { 12 }
     }
 
-    /// HDF5's number for it, whose name in the enum is another from HDF5 1.12 on.
+    /// HDF5's enum, in which the names are others from HDF5 1.12 on.
     fn number(self) -> H5R_type_t {
-        let number: i32 = match self {
-            Self::Object => 0,
-            Self::Region => 1,
-        };
         // SAFETY: the enum has these two numbers in every version, and is as large as a C int.
-        unsafe { std::mem::transmute(number) }
+        unsafe { std::mem::transmute(self as i32) }
     }
 }
 
@@ -75,10 +67,12 @@ impl Form {
             let size = H5Tget_size(datatype);
             let base = || -> Result<Datatype> { owned!(H5Tget_super(datatype)) };
             Ok(match H5Tget_class(datatype) {
-                H5T_class_t::H5T_REFERENCE if H5Tequal(datatype, *H5T_STD_REF_OBJ) > 0 => Self::Reference(Kind::Object),
-                H5T_class_t::H5T_REFERENCE if H5Tequal(datatype, *H5T_STD_REF_DSETREG) > 0 => Self::Reference(Kind::Region),
+                H5T_class_t::H5T_REFERENCE if H5Tequal(datatype, *H5T_STD_REF_OBJ) > 0 => Self::Reference(ReferenceKind::Object),
+                H5T_class_t::H5T_REFERENCE if H5Tequal(datatype, *H5T_STD_REF_DSETREG) > 0 => {
+                    Self::Reference(ReferenceKind::Region)
+                }
                 H5T_class_t::H5T_REFERENCE => {
-                    return Err("it holds references of a kind that came with HDF5 1.12: they cannot be copied".to_owned());
+                    bail!("it holds references of a kind that came with HDF5 1.12: they cannot be copied");
                 }
                 H5T_class_t::H5T_STRING if H5Tis_variable_str(datatype) > 0 => Self::Text,
                 H5T_class_t::H5T_VLEN => {
@@ -94,7 +88,7 @@ impl Form {
                     }
                 }
                 H5T_class_t::H5T_COMPOUND => {
-                    let count = check_id(H5Tget_nmembers(datatype).into())?;
+                    let count = hdf5::h5check(H5Tget_nmembers(datatype))?;
                     let member = |number: u32| -> Result<(usize, Self)> {
                         let member: Datatype = owned!(H5Tget_member_type(datatype, number))?;
                         Ok((H5Tget_member_offset(datatype, number), Self::of(member.id())?))
@@ -143,12 +137,12 @@ impl Form {
 }
 
 /// A part of a value.
-pub(crate) enum Part<'a> {
+enum Part<'a> {
     Bytes(&'a [u8]),
     Text(Option<&'a CStr>),
     /// The number of elements of a sequence; they follow.
     Length(usize),
-    Reference(Kind, &'a mut [u8]),
+    Reference(ReferenceKind, &'a mut [u8]),
 }
 
 /// Whether values of a type are plain bytes that are valid in every file.
@@ -185,7 +179,7 @@ impl Values {
     /// # Errors
     /// HDF5's.
     pub(crate) fn of_attribute(attribute: &Attribute) -> Result<Self> {
-        let space = attribute.space().map_err(message)?;
+        let space = attribute.space()?;
         // SAFETY: `read` makes room for the attribute's values by the type that HDF5 is told.
         Self::read(attribute, space, |datatype, _, to| unsafe { check(H5Aread(attribute.id(), datatype, to)) })
     }
@@ -194,7 +188,7 @@ impl Values {
     ///
     /// # Errors
     /// HDF5's.
-    pub(crate) fn of_box(dataset: &Dataset, ranges: &Ranges) -> Result<Self> {
+    pub(crate) fn of_box(dataset: &Dataset, ranges: &[Range]) -> Result<Self> {
         let (file, memory, _) = spaces(dataset, ranges)?;
         // SAFETY: `read` makes room for as many values as are selected, by the type that HDF5 is told.
         Self::read(dataset, memory, |datatype, memory, to| unsafe {
@@ -207,7 +201,7 @@ impl Values {
         space: Dataspace,
         read: impl FnOnce(hid_t, hid_t, *mut std::ffi::c_void) -> Result<()>,
     ) -> Result<Self> {
-        let (datatype, count) = (container.dtype().map_err(message)?, space.size());
+        let (datatype, count) = (container.dtype()?, space.size());
         let form = Form::of(datatype.id())?;
         // SAFETY: HDF5 checks the identifier.
         let each = locked(|| unsafe { H5Tget_size(datatype.id()) });
@@ -225,13 +219,35 @@ impl Values {
     ///
     /// # Errors
     /// Those of `see`.
-    pub(crate) fn visit(&mut self, mut see: impl FnMut(Part<'_>) -> Result<()>) -> Result<()> {
+    fn visit(&mut self, mut see: impl FnMut(Part<'_>) -> Result<()>) -> Result<()> {
         if let Form::Plain(_) = self.form {
             return see(Part::Bytes(&self.bytes));
         }
         let Self { bytes, form, each, .. } = self;
         // SAFETY: HDF5 has read values of this form, each of so many bytes, into `bytes`.
         bytes.chunks_exact_mut(*each).try_for_each(|value| unsafe { form.visit(value.as_mut_ptr(), &mut see) })
+    }
+
+    /// The values as bytes, without addresses in memory. `tell` adds where a reference leads.
+    ///
+    /// # Errors
+    /// Those of `tell`.
+    pub(crate) fn contents(mut self, mut tell: impl FnMut(ReferenceKind, &[u8], &mut Vec<u8>) -> Result<()>) -> Result<Vec<u8>> {
+        let mut contents = Vec::new();
+        self.visit(|part| {
+            match part {
+                Part::Bytes(bytes) => contents.extend_from_slice(bytes),
+                Part::Text(None) => contents.push(0),
+                Part::Text(Some(text)) => {
+                    contents.push(1);
+                    contents.extend_from_slice(text.to_bytes_with_nul());
+                }
+                Part::Length(length) => contents.extend_from_slice(&length.to_le_bytes()),
+                Part::Reference(kind, bytes) => tell(kind, bytes, &mut contents)?,
+            }
+            Ok(())
+        })?;
+        Ok(contents)
     }
 
     /// Replaces each reference by one to the object's copy in another file. `find` gives the copy's path, or `None` if the object is gone. Returns the number
@@ -288,7 +304,7 @@ impl Values {
     ///
     /// # Panics
     /// If the box has not as many values.
-    pub(crate) fn write_box(&self, dataset: &Dataset, ranges: &Ranges) -> Result<()> {
+    pub(crate) fn write_box(&self, dataset: &Dataset, ranges: &[Range]) -> Result<()> {
         let (file, _, count) = spaces(dataset, ranges)?;
         assert_eq!(self.bytes.len(), count * self.each, "values of a box");
         let Some(memory) = &self.space else { return Ok(()) };
@@ -301,7 +317,7 @@ impl Values {
 }
 
 /// The object that a reference leads to, and the selected region, if any; `None` if the object is gone.
-pub(crate) fn follow(file: &File, kind: Kind, reference: &[u8]) -> Option<(Location, Option<Dataspace>)> {
+pub(crate) fn follow(file: &File, kind: ReferenceKind, reference: &[u8]) -> Option<(Location, Option<Dataspace>)> {
     if reference.len() != kind.size() {
         return None;
     }
@@ -310,8 +326,8 @@ pub(crate) fn follow(file: &File, kind: Kind, reference: &[u8]) -> Option<(Locat
     locked(|| unsafe {
         let object: Location = owned!(H5Rdereference(file.id(), H5P_DEFAULT, kind.number(), bytes)).ok()?;
         let region = match kind {
-            Kind::Object => None,
-            Kind::Region => Some(owned!(H5Rget_region(file.id(), kind.number(), bytes)).ok()?),
+            ReferenceKind::Object => None,
+            ReferenceKind::Region => Some(owned!(H5Rget_region(file.id(), kind.number(), bytes)).ok()?),
         };
         Some((object, region))
     })
@@ -331,7 +347,7 @@ pub(crate) fn transient(datatype: &Datatype) -> Result<Datatype> {
 /// # Errors
 /// HDF5's.
 pub(crate) fn create_attribute(like: &Attribute, name: &Name, datatype: &Datatype, on: &Location) -> Result<Attribute> {
-    let space = like.space().map_err(message)?;
+    let space = like.space()?;
     // SAFETY: the name ends with a zero byte; HDF5 checks identifiers; those that it makes are taken over.
     locked(|| unsafe {
         let properties: AttributeCreate = owned!(H5Aget_create_plist(like.id()))?;

@@ -2,25 +2,26 @@
 
 use std::path::Path;
 
+use anyhow::{Context as _, Result};
 use hdf5::Dataset;
 use hdf5::types::VarLenUnicode;
 
 use super::Done;
 use super::plan::Plan;
-use crate::library::{links, message};
+use crate::library::links;
 
 /// Writes the attributes `quire_options`, `quire_largest_error` and `quire_psnr` to each compressed dataset. `quire_psnr` is left out where no value differs.
 ///
 /// # Errors
 /// With the dataset's path.
-pub(super) fn annotate(path: &Path, plan: &Plan, done: &[Done]) -> Result<(), String> {
-    let file = links::open_file_to_write(path)?;
+pub(super) fn annotate(path: &Path, plan: &Plan, done: &[Done]) -> Result<()> {
+    let file = links::open_file(path, true)?;
     for (task, done) in plan.tasks.iter().zip(done) {
-        let named = |error: String| format!("{}: {error}", task.path);
-        let dataset = links::open_dataset(&file, task.path.as_c(), None).map_err(named)?;
-        describe(&dataset, &task.options, done).map_err(|error| named(message(error)))?;
+        let dataset = links::open_dataset(&file, &task.path, None);
+        dataset.and_then(|dataset| Ok(describe(&dataset, &task.options, done)?)).with_context(|| task.path.clone())?;
     }
-    file.flush().and_then(|()| file.close()).map_err(message)
+    file.flush()?;
+    Ok(file.close()?)
 }
 
 fn describe(dataset: &Dataset, options: &str, done: &Done) -> hdf5::Result<()> {

@@ -5,11 +5,11 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use anyhow::{Context as _, Result, ensure};
 use quire_codec::options;
 
 use crate::datasets::{Named, find_in};
 use crate::library::links::Token;
-use crate::library::message;
 use crate::names::Name;
 
 /// Datasets of one file.
@@ -26,20 +26,14 @@ impl Selection {
     ///
     /// # Errors
     /// If it selects nothing.
-    pub(super) fn add(&mut self, path: &OsStr, input: &Path, datasets: &[Named]) -> Result<(), String> {
+    pub(super) fn add(&mut self, path: &OsStr, input: &Path, datasets: &[Named]) -> Result<()> {
         let path = from_root(path.as_bytes());
         if path.as_bytes().iter().any(|byte| b"*?".contains(byte)) {
-            let before = self.all.len();
-            self.all.extend(
-                datasets.iter().filter(|named| is_selected(path.as_bytes(), named.path.as_bytes())).map(|named| named.token),
-            );
-            let is_known =
-                self.all.len() > before || datasets.iter().any(|named| is_selected(path.as_bytes(), named.path.as_bytes()));
-            return if is_known {
-                Ok(())
-            } else {
-                Err(format!("{}: the file has no dataset of such a path", path.in_file(input)))
-            };
+            let selected = datasets.iter().filter(|named| is_selected(path.as_bytes(), named.path.as_bytes()));
+            let tokens: Vec<Token> = selected.map(|named| named.token).collect();
+            ensure!(!tokens.is_empty(), "{}: the file has no dataset of such a path", path.in_file(input));
+            self.all.extend(tokens);
+            return Ok(());
         }
         let found = find_in(input, &path, &path.in_file(input))?;
         self.named.extend(found.iter().filter(|named| named.is_named).map(|named| named.token));
@@ -86,18 +80,14 @@ pub(super) struct Setting {
 ///
 /// # Errors
 /// Says what is invalid, and how it is written.
-pub(super) fn setting(text: &OsStr) -> Result<Setting, String> {
-    let bytes = text.as_bytes();
+pub(super) fn setting(text: &OsStr) -> Result<Setting> {
+    let (bytes, shown) = (text.as_bytes(), Name::from(text));
     let colon = bytes.iter().rposition(|&byte| byte == b':').filter(|&colon| colon > 0);
-    let colon = colon.ok_or_else(|| format!("--set {}: give PATH:OPTIONS, as in /t:abs=0.01", Name::from(text)))?;
-    let given =
-        std::str::from_utf8(&bytes[colon + 1..]).map_err(|_| format!("--set {}: its options are no text", Name::from(text)))?;
-    let canonical = || options::parse(given).map(|options| options::format(&options));
-    let options = if given == "none" {
-        None
-    } else {
-        Some(canonical().map_err(|error| format!("--set {}: {}", Name::from(text), message(error)))?)
-    };
+    let colon = colon.with_context(|| format!("--set {shown}: give PATH:OPTIONS, as in /t:abs=0.01"))?;
+    let given = std::str::from_utf8(&bytes[colon + 1..]).ok();
+    let given = given.with_context(|| format!("--set {shown}: its options are no text"))?;
+    let parsed = (given != "none").then(|| options::parse(given)).transpose();
+    let options = parsed.with_context(|| format!("--set {shown}"))?.map(|options| options::format(&options));
     Ok(Setting { path: OsStr::from_bytes(&bytes[..colon]).to_owned(), options })
 }
 
@@ -127,7 +117,9 @@ mod tests {
 
     #[test]
     fn settings_are_a_path_and_options() {
-        let parsed = |text: &str| setting(text.as_ref()).map(|setting| (setting.path, setting.options));
+        let parsed = |text: &str| {
+            setting(text.as_ref()).map(|setting| (setting.path, setting.options)).map_err(|error| format!("{error:#}"))
+        };
         assert_eq!(parsed("/a:b:abs=0.01"), Ok(("/a:b".into(), Some("abs=1e-2".into()))));
         assert_eq!(parsed("t*:none"), Ok(("t*".into(), None)));
         for (text, reason) in [("abs=1", "give PATH:OPTIONS"), (":abs=1", "give PATH:OPTIONS"), ("/t:abs=x", "--set /t:abs=x: ")]

@@ -1,26 +1,25 @@
-//! Writes the values of datasets, each chunk once and as a whole: a bound relative to the chunk's range would differ for a read of the chunk.
+//! Writes the values of datasets, each chunk once and as a whole. A chunk that is written twice would be rounded twice.
 //!
-//! The calling thread reads chunks and writes streams; other threads compress in between.
+//! The calling thread reads chunks and writes streams. Other threads compress in between.
 
-use std::cell::RefCell;
-
+use anyhow::{Context as _, Result};
 use hdf5::Dataset;
 use indicatif::ProgressBar;
 use quire_codec::{AdaptPolicy, Workspace};
 
-use super::plan::{Task, TaskReader};
-use crate::jobs;
+use super::plan::Task;
+use crate::boxes::{self, copy_common};
 use crate::kept;
+use crate::library::chunks;
 use crate::library::codec::Codec;
-use crate::library::{chunks, message};
-use crate::slabs::ReadChunk;
+use crate::slabs::{ReadChunk, each_chunk};
 
 /// Writes datasets on `jobs` threads. Returns for each the number of chunks that keep the exact bits for the sake of missing values.
 ///
 /// # Errors
 /// HDF5's and the plugin's, with the dataset's path.
-pub(super) fn write(tasks: &[(&Task, &Dataset)], jobs: usize, bar: &ProgressBar) -> Result<Vec<usize>, String> {
-    let has_history = |(task, _): &(&Task, &Dataset)| task.config.adapt == AdaptPolicy::History;
+pub(super) fn write(tasks: &[(&Task, Dataset)], jobs: usize, bar: &ProgressBar) -> Result<Vec<usize>> {
+    let has_history = |(task, _): &(&Task, Dataset)| task.config.adapt == AdaptPolicy::History;
     let mut exact = Vec::new();
     for group in tasks.chunk_by(|one, other| has_history(one) == has_history(other)) {
         // With a history each chunk depends on those that its thread has compressed before.
@@ -30,37 +29,26 @@ pub(super) fn write(tasks: &[(&Task, &Dataset)], jobs: usize, bar: &ProgressBar)
     Ok(exact)
 }
 
-fn write_group(tasks: &[(&Task, &Dataset)], jobs: usize, bar: &ProgressBar) -> Result<Vec<usize>, String> {
-    let at = |index: usize| move |error: String| format!("{}: {error}", tasks[index].0.path);
-    let compressing = tasks.iter().enumerate().map(|(index, (task, _))| Compressing::new(task).map_err(at(index)));
-    let compressing = compressing.collect::<Result<Vec<_>, _>>()?;
-    let reader = RefCell::new(TaskReader::new(tasks.iter().map(|(task, _)| *task).collect()));
+fn write_group(tasks: &[(&Task, Dataset)], jobs: usize, bar: &ProgressBar) -> Result<Vec<usize>> {
+    let codec = Codec::get()?;
     let mut exact = vec![0; tasks.len()];
-    jobs::pipeline(
+    each_chunk(
         jobs,
-        || reader.borrow_mut().next(),
-        |buffers: &mut Buffers, (index, read)| (compressing[index].stream(buffers, &read), index, read),
-        |(stream, index, read)| {
-            let (stream, is_exact) = stream.map_err(at(index))?;
-            let (task, dataset) = tasks[index];
-            chunks::write(dataset, &read.corner(), &stream).map_err(at(index))?;
-            exact[index] += usize::from(is_exact);
+        tasks.iter().map(|(task, _)| task.chunks()),
+        |_, _| Ok(()),
+        |buffers: &mut Buffers, number, read, ()| stream(tasks[number].0, codec, buffers, read),
+        |number, read, stream| {
+            let (task, dataset) = &tasks[number];
+            let written = stream.and_then(|(stream, is_exact)| {
+                exact[number] += usize::from(is_exact);
+                chunks::write(dataset, &boxes::corner(&read.ranges), &stream)
+            });
             bar.set_message(format!("writing {}", task.path));
-            bar.inc((read.count() * task.layout.scalar.element_size()) as u64);
-            reader.borrow_mut().give_back(read);
-            Ok(())
+            bar.inc((boxes::values(&read.ranges) * task.layout.scalar.element_size()) as u64);
+            written.with_context(|| task.path.clone())
         },
     )?;
     Ok(exact)
-}
-
-/// What all threads need to know.
-struct Compressing<'a> {
-    task: &'a Task,
-    codec: &'static Codec,
-    fill: Option<Vec<u8>>,
-    /// What a chunk holds beyond the dataset's extents.
-    padding: Vec<u8>,
 }
 
 /// What a thread needs to compress a chunk.
@@ -70,32 +58,23 @@ struct Buffers {
     values: Vec<u8>,
 }
 
-impl<'a> Compressing<'a> {
-    fn new(task: &'a Task) -> Result<Self, String> {
-        Ok(Self {
-            task,
-            codec: Codec::get()?,
-            fill: task.source.fill_value.map(|_| task.source.filling.clone()),
-            padding: task.source.filling.clone(),
-        })
+/// The stream of a chunk, and whether it keeps the exact bits for the sake of missing values, which the plugin does not know.
+fn stream(task: &Task, codec: &Codec, buffers: &mut Buffers, read: &ReadChunk) -> Result<(Vec<u8>, bool)> {
+    let Task { source, chunk, options, config, layout, .. } = task;
+    let mut values = read.values(&mut buffers.values);
+    let whole = boxes::with_extents(&read.ranges, chunk);
+    let mut padded;
+    if read.ranges != whole {
+        // What lies beyond the dataset's extents has the fill value, as HDF5 does it.
+        padded = source.filling.repeat(boxes::values(&whole));
+        copy_common(&read.ranges, values, &whole, &mut padded);
+        values = &padded;
     }
-
-    /// The stream of a chunk, and whether it keeps the exact bits for the sake of missing values, which the plugin does not know.
-    fn stream(&self, buffers: &mut Buffers, read: &ReadChunk) -> Result<(Vec<u8>, bool), String> {
-        let Task { source, chunk, options, config, layout, .. } = self.task;
-        let mut values = read.values(&mut buffers.values);
-        let counts: Vec<usize> = read.ranges.iter().map(|&(_, count)| count).collect();
-        let padded;
-        if counts != *chunk {
-            padded = kept::pad(values, &counts, chunk, &self.padding);
-            values = &padded;
-        }
-        if !kept::occur(&source.missing, values, layout) {
-            let stream = self.codec.compress(options, &source.numbers, chunk, self.fill.as_deref(), values)?;
-            return Ok((stream, false));
-        }
-        let mut stream = Vec::new();
-        let is_exact = kept::compress(&mut buffers.workspace, values, layout, config, &source.missing, &mut stream);
-        is_exact.map(|is_exact| (stream, is_exact)).map_err(message)
+    if !kept::occur(&source.missing, values, layout) {
+        let fill = source.fill_value.map(|_| &source.filling[..]);
+        return Ok((codec.compress(options, &source.numbers, chunk, fill, values)?, false));
     }
+    let mut stream = Vec::new();
+    let is_exact = kept::compress(&mut buffers.workspace, values, layout, config, &source.missing, &mut stream)?;
+    Ok((stream, is_exact))
 }
