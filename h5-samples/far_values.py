@@ -1,7 +1,7 @@
 """Whether the rule for far values (FORMAT.md, 11.2) leaves data alone that have none, and takes undeclared fill values for what they are. Run by far_values.sh.
 
 1. Every chunk of the comparison's arrays, their fill values declared: does rel=1e-3 settle the half step that it would settle without the rule? With far
-   values the range would be an eighth or less. What the tests know of section 11 (plugin-tests/py/mode_rules.py) says which half step that is, and which
+   values the range would be an eighth or less. What the tests know of section 11 (streams/tests/modes.py) says which half step that is, and which
    values of a chunk are far.
 2. The chunks of the real arrays, with fill values put in: do they come back bit for bit when nobody declares them? Has the stream the half step, and have
    the other values the largest error, of a dataset that declares them?
@@ -26,9 +26,12 @@ from demo import Field, machine
 from filter_call import Plugin
 from measured import measured
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "plugin-tests" / "py"))
-import mode_rules as rules  # noqa: E402
-from quire_decoder import DECIMAL, QUANTIZED, read_grid, read_header  # noqa: E402
+STREAMS = Path(__file__).resolve().parents[1] / "streams"
+sys.path[:0] = [str(STREAMS), str(STREAMS / "tests")]
+import modes as rules  # noqa: E402
+from decoder import read_header  # noqa: E402
+from decoder.bodies import read_grid  # noqa: E402
+from decoder.header import DECIMAL, QUANTIZED  # noqa: E402
 
 OPTIONS = ("rel=1e-3", "rel=1e-4", "psnr=80", "ratio=8")
 FILLS = (1e20, 9.96921e36, 1e35, -9999.0, -32768.0, -999.0)
