@@ -40,8 +40,8 @@ PAIRS = ("<c8", ">c8", "<c16", ">c16")
 ALTERED = 2
 
 
-class Random:
-    """Streams that the plugin's encoder would not write: any book, any tokens, any index."""
+class RandomStreams:
+    """Any book, any tokens, any bit planes, any index."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -207,13 +207,13 @@ def altered(stream: bytes, rng: np.random.Generator) -> bytes:
     return fresh_checksum(with_bit(stream, int(rng.integers(begin, 8 * len(stream)))))
 
 
-def random_streams(number: int, seed: int) -> Iterator[tuple[Row, bytes]]:
+def rows_and_streams(number: int, seed: int) -> Iterator[tuple[Row, bytes]]:
     """Rows of the table with their streams."""
     rng = np.random.default_rng(seed)
     bodies = itertools.cycle([(element, coding) for element in map(Element, EVERY_TYPE + PAIRS) for coding in element.codings])
     for turn, (element, coding) in zip(range(number), bodies):
         extents = extents_of(element, rng)
-        stream = Random(rng).any_stream(extents, element, coding)
+        stream = RandomStreams(rng).any_stream(extents, element, coding)
         about = f"{element}, coding {coding}, extents {'x'.join(map(str, extents))}"
         for version, bytes_of in enumerate([stream] + [altered(stream, rng) for _ in range(ALTERED)]):
             name = f"random_{turn:05}_{version}.quire"
@@ -232,7 +232,7 @@ def main(folder: Path, number: int = 300) -> int:
     for name in FOLDERS:
         (folder / name).mkdir(parents=True)
     rows = []
-    for row, stream in random_streams(number, sampling.seed()):
+    for row, stream in rows_and_streams(number, sampling.seed()):
         (folder / row.file).write_bytes(stream)
         rows.append(row)
     write_table(folder, rows)

@@ -6,7 +6,8 @@ from pathlib import Path
 from . import StreamError, decode
 
 if len(sys.argv) < 2:
-    sys.exit(print("usage: python3 -m decoder FILE...", file=sys.stderr) or 2)
+    print("usage: python3 -m decoder FILE...", file=sys.stderr)
+    sys.exit(2)
 for path in sys.argv[1:]:
     try:
         sys.stdout.buffer.write(decode(Path(path).read_bytes()))

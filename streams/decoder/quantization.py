@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .header import BFLOAT, FLOAT, SIGNED, Header, StreamError
+from .header import BFLOAT, FLOAT, Header, StreamError
 
 LEAST_STEP = {(FLOAT, 4): 1e-28, (FLOAT, 8): 1e-290}  # of a fine grid, by the value type; others have none
 FINE = float.fromhex("0x1.ff7f9fb7c9d76p-4")  # distance of neighbouring positions of the fine grid, in steps: (1020 / 1021) / 8

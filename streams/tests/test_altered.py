@@ -13,7 +13,7 @@ from decoder.header import DECIMAL, LOGARITHMIC, QUANTIZED, STEPS
 from decoder.planes import BIT_PLANES
 from encoder import Parts
 from modes import ABSOLUTE, BITS, CODINGS, LOSSLESS, POINTWISE
-from random_streams import Random
+from random_streams import RandomStreams
 from readers import TYPES, read_by_both, verdict, words_of
 from sampling import is_full, one_in
 from values import field, shaped
@@ -27,24 +27,24 @@ def test_random_streams(plugin):
     bodies_of = itertools.cycle(fitting)
     seen = Counter()
     for turn in range(2000 if is_full() else 700):
-        random = Random(rng)
+        streams = RandomStreams(rng)
         shape = shapes[int(rng.integers(len(shapes)))]
         if shape == (70000,) and rng.random() < 0.8:
             continue
         element, coding = next(bodies_of) if turn % 2 else (Element(TYPES[turn // 2 % 4]), QUANTIZED)
         name = f"random {turn} {element} {shape}, coding {coding}"
         dataset = plugin.dataset(shape, element)
-        stream = random.any_stream(shape, element, coding)
+        stream = streams.any_stream(shape, element, coding)
         verdict(dataset, stream, name, True)
         seen.update(kinds_of(stream, element, coding))
         if dataset.size > 1000:
             continue
         for bit in rng.integers(8 * 10, 8 * len(stream), 5):
             read_by_both(dataset, fresh_checksum(with_bit(stream, int(bit))), f"{name}, bit {bit}")
-        random.loose = 0.5
+        streams.loose = 0.5
         for _ in range(3):
             try:
-                stream = random.any_stream(shape, element, coding)
+                stream = streams.any_stream(shape, element, coding)
             except StreamError:  # a loose mask, which has no count of ones
                 continue
             read_by_both(dataset, stream, f"{name}, loose")
@@ -99,6 +99,7 @@ def alterations(stream, rng, part):
 
 def small_streams(rng):
     """What gets altered: a name, values, and the words of the dataset."""
+
     def bound(number, coding=0):
         return words_of(ABSOLUTE, number, coding=coding)
 

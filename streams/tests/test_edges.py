@@ -6,6 +6,7 @@ import itertools
 import struct
 
 import numpy as np
+import pytest
 
 from craft import (
     EVERY_TYPE, Element, coding_of, exact_bits, exact_tokens, grid, has_fine_grid, leb128, listed, packed_book, plane_header, signed, whole,
@@ -16,11 +17,12 @@ from decoder.header import BFLOAT, CONSTANT, DECIMAL, EXACT, FLOAT, LOGARITHMIC,
 from decoder.planes import read_plane
 from decoder.prediction import INTERPOLATION, interpolates
 from decoder.quantization import LEAST_STEP, NO_LOWER, NO_UPPER
-from random_streams import Random
+from random_streams import RandomStreams
 from readers import TYPES, verdict, words_of
 from sampling import is_full
 
 ABSOLUTE = words_of(1, 1e-3)
+VALUE = b"\1\2\3\4"
 
 
 def elements_of(coding):
@@ -37,7 +39,7 @@ def plane_of_codes(codes, element, rng):
 def test_turns_of_interpolation(plugin):
     """Residuals where the formulas of section 6.2 turn, and positions where the values of section 5.2 turn."""
     rng = np.random.default_rng(8)
-    random = Random(rng)
+    streams = RandomStreams(rng)
     turns = [side + by for side in (0, 65536, -65536, 98304, 98304 - 32768, 98304 + 32767, -98304) for by in (-1, 0, 1)]
     turns += [2**31 - 1, -(2**31), -(2**31) + 1, 2**31 - 98304, 98304 - 2**31, 2**30, -(2**30)]
     # An escape to each of the last and the first positions.
@@ -49,7 +51,7 @@ def test_turns_of_interpolation(plugin):
         bound = float(rng.choice(bounds[element.width]))
         residuals = rng.choice(turns, int(np.prod(shape)))
         residuals[rng.random(residuals.size) < rng.choice([0, 0.5, 0.95])] = 0
-        plane = (exact_tokens, exact_bits)[turn % 2](residuals, random.kind(shape))
+        plane = (exact_tokens, exact_bits)[turn % 2](residuals, streams.kind(shape))
         name = f"edges {turn} {element} {shape} {bound} {residuals[:9].tolist()}"
         verdict(plugin.dataset(shape, element, ABSOLUTE), with_grid(plane, shape, element, bound), name, True)
 
@@ -94,113 +96,79 @@ def test_predictors(plugin):
                 check(f"half step {bound!r}, predictor {byte}", good or not byte, coded(range(48), byte), 0, bound)
 
 
-def test_limits(plugin):
+@pytest.mark.parametrize("element", map(Element, EVERY_TYPE), ids=str)
+def test_limits(plugin, element):
     """Sections 4 and 5.1: which bodies may have limits, and limits about all turns of their positions."""
-    for name in EVERY_TYPE:
-        element = Element(name)
-        dataset = plugin.dataset((48,), element)
-        floating = LOGARITHMIC in element.codings
-        plane = exact_bits(range(-24, 24), 0, element.bits)
+    dataset = plugin.dataset((48,), element)
+    plane = exact_bits(range(-24, 24), 0, element.bits)
 
-        def check(what, half_step, limits, good, offset=None, plane=plane):
-            stream = with_grid(plane, (48,), element, half_step, 0, offset, limits)
-            verdict(dataset, stream, f"{element}, limits {limits} {what}", good)
+    def check(what, half_step, limits, good, offset=None, plane=plane):
+        stream = with_grid(plane, (48,), element, half_step, 0, offset, limits)
+        verdict(dataset, stream, f"{element}, limits {limits} {what}", good)
 
-        if not floating:
-            check("of steps", 1, (-8, 8), False)
-            continue
-        check("of decimals", 100, (-8, 8), False)
-        check("of logarithms", 1.0, (-8, 8), False, 0)
-        least = LEAST_STEP.get((element.kind, element.width), 2.0) / 2
-        for half_step in (1.0, least, float(np.nextafter(least, 0)), 1e-300, 2.0**1022, 0.0, 2.0**1023, np.inf, np.nan):
-            good = has_fine_grid(element, half_step) and half_step < 2.0**1023
-            check(f"half step {half_step!r}", half_step, (-8, 8), good)
-        fine = has_fine_grid(element, 1.0)
-        ends = (NO_LOWER, NO_LOWER + 1, -9, -8, -4, -1, 0, 1, 7, 8193, *range(NO_UPPER - 5, NO_UPPER + 1))
-        interpolated = exact_bits(range(-24, 24), INTERPOLATION | 1)
-        for two in itertools.product(ends, repeat=2):
-            check("of differences", 1.0, two, fine and two[0] <= two[1])
-            check("of an interpolated plane", 1.0, two, fine and two[0] <= two[1], plane=interpolated)
-        body = grid(1.0, None, (-8, 8)) + bytes(4) + plane
-        for end in range(len(body)):
-            verdict(dataset, whole(element, QUANTIZED, (48,), body[:end]), f"{element}, {end} bytes of a body with limits", False)
+    if not element.floating:
+        check("of steps", 1, (-8, 8), False)
+        return
+    check("of decimals", 100, (-8, 8), False)
+    check("of logarithms", 1.0, (-8, 8), False, 0)
+    least = LEAST_STEP.get((element.kind, element.width), 2.0) / 2
+    for half_step in (1.0, least, float(np.nextafter(least, 0)), 1e-300, 2.0**1022, 0.0, 2.0**1023, np.inf, np.nan):
+        good = has_fine_grid(element, half_step) and half_step < 2.0**1023
+        check(f"half step {half_step!r}", half_step, (-8, 8), good)
+    fine = has_fine_grid(element, 1.0)
+    ends = (NO_LOWER, NO_LOWER + 1, -9, -8, -4, -1, 0, 1, 7, 8193, *range(NO_UPPER - 5, NO_UPPER + 1))
+    interpolated = exact_bits(range(-24, 24), INTERPOLATION | 1)
+    for two in itertools.product(ends, repeat=2):
+        check("of differences", 1.0, two, fine and two[0] <= two[1])
+        check("of an interpolated plane", 1.0, two, fine and two[0] <= two[1], plane=interpolated)
+    body = grid(1.0, None, (-8, 8)) + bytes(4) + plane
+    for end in range(len(body)):
+        verdict(dataset, whole(element, QUANTIZED, (48,), body[:end]), f"{element}, {end} bytes of a body with limits", False)
 
 
-def test_rules(plugin):
-    """Single rules at their edges: which streams must be read, and which refused."""
-    rng = np.random.default_rng(5)
-    element = Element("<f4")
-    dataset, random = plugin.dataset((48,), element, ABSOLUTE), Random(rng)
+@pytest.fixture(name="check")
+def check_of_48_values(plugin):
+    """Has both readers read or refuse a stream of 48 values of binary32."""
+    dataset = plugin.dataset((48,), Element("<f4"), ABSOLUTE)
 
     def check(name, stream, good):
         verdict(dataset, stream, name, good)
 
-    def constant(*extents):
-        return whole(element, CONSTANT, extents, b"\1\2\3\4")
+    return check
 
-    plain = random.plane((48,), 32)
 
-    def quantized(bound, ones=0, rest=b""):
-        return with_grid(plain + rest, (48,), element, float(bound), ones)
+def quantized(planes, half_step=1.0, ones=0):
+    """A quantized stream of 48 values of binary32."""
+    return with_grid(planes, (48,), Element("<f4"), float(half_step), ones)
 
+
+def test_half_steps(check):
+    """Section 4. test_limits has negative ones."""
+    plane = RandomStreams(np.random.default_rng(5)).plane((48,), 32)
     least = 2.0**-1025
-    above = np.nextafter(least, 1)
-    for bound in (above, 2.0**1022, np.nextafter(2.0**1023, 0), 1.0):
-        check(f"bound {bound}", quantized(bound), True)
-    for bound in (least, 5e-324, 2.0**1023, np.inf, np.nan, 0.0, -0.0):  # limits() has negative ones
-        check(f"bound {bound}", quantized(bound), False)
+    for half_step in (np.nextafter(least, 1), 2.0**1022, np.nextafter(2.0**1023, 0), 1.0):
+        check(f"half step {half_step}", quantized(plane, half_step), True)
+    for half_step in (least, 5e-324, 2.0**1023, np.inf, np.nan, 0.0, -0.0):
+        check(f"half step {half_step}", quantized(plane, half_step), False)
+
+
+def test_extents(check):
+    """Section 3: extents of 48 values, and of another number."""
+    streams = RandomStreams(np.random.default_rng(5))
     for extents in ((48,), (4, 12), (1, 48), (48, 1), (4, 3, 4), (2, 3, 4, 2), (1, 1, 1, 48)):
-        check(f"extents {extents}", random.stream(extents, element, 1e-3), True)
-        check(f"constant, extents {extents}", constant(*extents), True)
+        check(f"extents {extents}", streams.stream(extents, Element("<f4"), 1e-3), True)
+        check(f"constant, extents {extents}", whole(Element("<f4"), CONSTANT, extents, VALUE), True)
     fifth = pow(5, -1, 1 << 64)  # 5 × (48 × fifth) is 48 modulo 2^64
     for extents in ((49,), (1 << 32, 1 << 32), (1 << 48,), (1 << 49,), (5, 48 * fifth % (1 << 64))):
-        check(f"constant, extents {extents}", constant(*extents), False)
-    headers(check, rng)
-
-    mask, ones = b"", 0
-    while not 17 < ones < 48:  # more than a list takes
-        mask = random.plane((48,), 32)
-        ones = int((read_plane(Reader(mask), (48,), 32) & 1).sum())
-    for said in (0, 1, 16, 17, ones - 1, ones, ones + 1, 48, 49, 1 << 31, ones + (1 << 31), (1 << 32) - 1):
-        rest = mask + random.plane((min(said, 99),), 32) if said else b""
-        check(f"{said} exceptions, {ones} in the mask", quantized(1.0, said, rest), said in (0, ones))
-    check("a mask without exceptions", quantized(1.0, 0, mask), False)
-
-    # Books: 0 and the difference 1, in codes of 1 bit; then what is wrong with it.
-    for name, book, good in (
-        ("complete", {30: 1, 31: 1}, True),
-        ("12 bits", {**{30 + n: n + 1 for n in range(12)}, 42: 12}, True),
-        ("12 bits in an incomplete book", {30 + n: n + 1 for n in range(12)}, False),
-        ("one symbol", {30: 1}, False),
-        ("no symbol", {}, False),
-        ("too few", {30: 1, 31: 2}, False),
-        ("too many", {30: 1, 31: 1, 75: 12}, False),
-        ("a code of 2 bits too many", {30: 1, 31: 1, 75: 2}, False),
-    ):
-        lengths = [book.get(symbol, 0) for symbol in range(SYMBOLS)]
-        whole_book = packed_book(lengths)
-        for what, data, intact in (
-            ("", whole_book, True),
-            (", a bit behind it", packed_book(lengths, 1), False),
-            (", the last bit of its padding", whole_book[:-1] + bytes([whole_book[-1] | 0x80]), False),
-            (", 4 bytes more", whole_book + bytes(4), False),
-            (", 4 bytes less", whole_book[:-4], False),
-        ):
-            plain = plane_header(0, CUSTOM_BOOK, 0, 0) + data  # W = E = 0: codes of zeros only
-            check(f"book {name}{what}", quantized(1.0), good and intact)
-    runs = packed_book([1, 1] + [0] * (SYMBOLS - 2))
-    plain = plane_header(0, CUSTOM_BOOK, 0, 0) + runs
-    check("runs to the end of the block", quantized(1.0), True)
-    plain = plane_header(0, CUSTOM_BOOK, 8, 0) + runs + b"\1\0\0\0" + b"\0\x80\0\0"
-    check("a run over the end of the block", quantized(1.0), False)
+        check(f"constant, extents {extents}", whole(Element("<f4"), CONSTANT, extents, VALUE), False)
 
 
-def headers(check, rng):
-    """Section 3: the version, the extents and the left-out extent, of 48 values of 4 bytes."""
-    value, values, number = b"\1\2\3\4", rng.bytes(192), Element("<f4").value_type
+def test_headers(check):
+    """Section 3: the version, how extents are written, and the left-out extent."""
+    values, number = bytes(range(192)), Element("<f4").value_type
 
     def constant(extents, packed=CONSTANT, version=0x90):
-        return with_header(number, packed, extents, value, version)
+        return with_header(number, packed, extents, VALUE, version)
 
     for version in range(256):
         check(f"version byte {version:#x}", constant(leb128(48), CONSTANT, version), version == 0x90)
@@ -233,6 +201,48 @@ def headers(check, rng):
     check("stored, without values", with_header(number, STORED, b"", b""), False)
     check("stored, a byte too many", with_header(number, STORED, b"", values + b"\0"), False)
     check("stored, padding that is not 0", with_header(number, STORED, b"\0\1", values), False)
+
+
+def test_masks(check):
+    """Section 4: the number of exceptions, and the ones of their mask."""
+    streams = RandomStreams(np.random.default_rng(5))
+    plane, mask, ones = streams.plane((48,), 32), b"", 0
+    while not 17 < ones < 48:  # more than a list takes
+        mask = streams.plane((48,), 32)
+        ones = int((read_plane(Reader(mask), (48,), 32) & 1).sum())
+    for said in (0, 1, 16, 17, ones - 1, ones, ones + 1, 48, 49, 1 << 31, ones + (1 << 31), (1 << 32) - 1):
+        rest = mask + streams.plane((min(said, 99),), 32) if said else b""
+        check(f"{said} exceptions, {ones} in the mask", quantized(plane + rest, 1.0, said), said in (0, ones))
+    check("a mask without exceptions", quantized(plane + mask), False)
+
+
+def test_books(check):
+    """Section 8: books with codes for 0 and the difference 1, and what is wrong with them."""
+    for name, book, good in (
+        ("complete", {30: 1, 31: 1}, True),
+        ("12 bits", {**{30 + n: n + 1 for n in range(12)}, 42: 12}, True),
+        ("12 bits in an incomplete book", {30 + n: n + 1 for n in range(12)}, False),
+        ("one symbol", {30: 1}, False),
+        ("no symbol", {}, False),
+        ("too few", {30: 1, 31: 2}, False),
+        ("too many", {30: 1, 31: 1, 75: 12}, False),
+        ("a code of 2 bits too many", {30: 1, 31: 1, 75: 2}, False),
+    ):
+        lengths = [book.get(symbol, 0) for symbol in range(SYMBOLS)]
+        packed = packed_book(lengths)
+        for what, data, intact in (
+            ("", packed, True),
+            (", a bit behind it", packed_book(lengths, 1), False),
+            (", the last bit of its padding", packed[:-1] + bytes([packed[-1] | 0x80]), False),
+            (", 4 bytes more", packed + bytes(4), False),
+            (", 4 bytes less", packed[:-4], False),
+        ):
+            # W = E = 0: codes of zeros only.
+            check(f"book {name}{what}", quantized(plane_header(0, CUSTOM_BOOK, 0, 0) + data), good and intact)
+    runs = packed_book([1, 1] + [0] * (SYMBOLS - 2))
+    check("runs to the end of the block", quantized(plane_header(0, CUSTOM_BOOK, 0, 0) + runs), True)
+    over = plane_header(0, CUSTOM_BOOK, 8, 0) + runs + b"\1\0\0\0" + b"\0\x80\0\0"
+    check("a run over the end of the block", quantized(over), False)
 
 
 def test_lists(plugin):
@@ -314,8 +324,7 @@ def test_bodies(plugin):
         LOGARITHMIC: grid(1.0, 0) + bytes(4) + plane,
         DECIMAL: grid(1) + bytes(4) + plane,
     }
-    for name in EVERY_TYPE:
-        element = Element(name)
+    for element in map(Element, EVERY_TYPE):
         dataset = plugin.dataset((48,), element)
 
         def check(what, stream, good):
@@ -351,7 +360,7 @@ def test_bodies(plugin):
 def test_exact(plugin):
     """Section 5.3: codes at the ends of each type, and codes that are no type's."""
     rng = np.random.default_rng(12)
-    for element in elements_of(EXACT):
+    for element in map(Element, EVERY_TYPE):
         dataset = plugin.dataset((48,), element)
         top = 8 * element.width - 1
         ends = [side + by for side in (0, 1 << top, -(1 << top), 1 << (top + 1), 1 << (element.bits - 1)) for by in (-2, -1, 0, 1, 2)]
