@@ -14,8 +14,7 @@ from decoder.books import CUSTOM_BOOK, SYMBOLS, book_of
 from decoder.header import (
     BFLOAT, CONSTANT, DECIMAL, EXACT, FLOAT, LOGARITHMIC, PAIR, QUANTIZED, STEPS, STORED, VALUE_TYPES, Reader,
 )  # fmt: skip
-from decoder.planes import BIT_PLANES, read_integers
-from decoder.prediction import interpolates, undo_differences, undo_interpolation
+from decoder.planes import BIT_PLANES, read_plane
 from decoder.quantization import LEAST_STEP, NO_LOWER, NO_UPPER
 from decoder.tokens import TOKENS
 
@@ -275,10 +274,7 @@ def with_grid(planes, extents, element, half_step, ones=0, offset=None, limits=N
     return whole(element, coding_of(element, half_step, offset), extents, body)
 
 
-def positions_of(plane, extents, element):
+def positions_of(data, extents, element):
     """Section 5.2: the positions of a plane's values. Of differences they are 8 times the codes, where 32 bits hold that."""
-    predictor, integers = read_integers(Reader(plane), extents, element.bits)
-    if interpolates(predictor, extents):
-        return undo_interpolation(integers.astype(np.int32), extents, predictor, element.width)
-    codes = undo_differences(integers, extents, predictor, element.bits)
-    return 8 * np.clip(codes, NO_LOWER // 8, NO_UPPER // 8)
+    plane = read_plane(Reader(data), extents, element.bits)
+    return plane.positions(element.width) if plane.interpolated else 8 * np.clip(plane.codes(), NO_LOWER // 8, NO_UPPER // 8)

@@ -79,7 +79,7 @@ class RandomStreams:
         kind = rng.random()
         if kind < 0.6:
             mask = self.plane(extents, 32)
-            ones = int((read_plane(Reader(mask), extents, 32) & 1).sum())
+            ones = int((read_plane(Reader(mask), extents, 32).codes() & 1).sum())
             if ones > most:
                 planes = plane + mask + self.plane((ones,), element.bits)
                 return with_grid(planes, extents, element, half_step, ones, offset, limits)

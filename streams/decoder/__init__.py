@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .bodies import read_on_grid
+from .bodies import read_body, values_of
 from .header import CONSTANT, EXACT, STORED, Header, StreamError, read_header
 from .planes import read_plane
 from .quantization import values_of_exact
@@ -44,9 +44,9 @@ def decode(stream: bytes, limit: int = DEFAULT_LIMIT) -> bytes:
     elif header.coding == CONSTANT:
         chunk = reader.take(header.width, "2", "a constant body") * header.count
     elif header.coding == EXACT:
-        chunk = chunk_of(values_of_exact(read_plane(reader, header.extents, header.bits), header), header)
+        chunk = chunk_of(values_of_exact(read_plane(reader, header.extents, header.bits).codes(), header), header)
     else:
-        chunk = chunk_of(read_on_grid(reader, header), header)
+        chunk = chunk_of(values_of(read_body(reader, header), header), header)
     if reader.at != len(stream):
         raise StreamError("2", f"{len(stream) - reader.at} bytes follow the body")
     return side_by_side(chunk, header.width) if header.pairs else chunk

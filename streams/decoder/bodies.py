@@ -4,33 +4,42 @@ from __future__ import annotations
 
 import math
 import struct
+from typing import NamedTuple
 
 import numpy as np
 
 from .header import DECIMAL, LOGARITHMIC, QUANTIZED, STEPS, Header, Reader, StreamError
-from .planes import NARROW, read_integers, read_plane
-from .prediction import interpolates, undo_differences, undo_interpolation
+from .planes import NARROW, Plane, read_plane
 from .quantization import (
     Grid, check_fine_grid, low_bits, values_of_codes, values_of_decimals, values_of_logarithms, values_of_positions, values_of_steps,
     within_limits,
 )  # fmt: skip
 
 
-def read_on_grid(reader: Reader, header: Header) -> np.ndarray:
-    """§4: the bits of the values of a body with a grid."""
+class Body(NamedTuple):
+    """A body before there are values."""
+
+    grid: Grid
+    plane: Plane  # of codes or of residuals
+    indices: np.ndarray  # of exceptions
+    numbers: np.ndarray  # their bits
+    mask: Plane | None = None  # only if there are many exceptions
+    exception_bits: Plane | None = None
+
+
+def read_body(reader: Reader, header: Header) -> Body:
+    """A body with a grid."""
     grid = read_grid(reader, header)
     exceptions = read_exceptions(reader, header)
-    listed = exceptions <= most_listed(header.count)
-    indices, numbers = read_list(reader, exceptions if listed else 0, header)
-    values = within_limits(read_values(reader, header, grid), grid, header)
-    if not listed:
-        mask = read_plane(reader, header.extents, NARROW)
-        indices = np.flatnonzero(mask & 1)
-        if len(indices) != exceptions:
-            raise StreamError("5.1", f"the mask has {len(indices)} ones, the body's header says {exceptions}")
-        numbers = low_bits(read_plane(reader, (exceptions,), header.bits), header)
-    values[indices] = numbers
-    return values
+    if exceptions <= most_listed(header.count):
+        indices, numbers = read_list(reader, exceptions, header)
+        return Body(grid, read_plane(reader, header.extents, header.bits), indices, numbers)
+    plane, mask = (read_plane(reader, header.extents, bits) for bits in (header.bits, NARROW))
+    indices = np.flatnonzero(mask.codes() & 1)
+    if len(indices) != exceptions:
+        raise StreamError("5.1", f"the mask has {len(indices)} ones, the body's header says {exceptions}")
+    exception_bits = read_plane(reader, (exceptions,), header.bits)
+    return Body(grid, plane, indices, low_bits(exception_bits.codes(), header), mask, exception_bits)
 
 
 def read_grid(reader: Reader, header: Header) -> Grid:
@@ -96,15 +105,17 @@ def read_list(reader: Reader, exceptions: int, header: Header) -> tuple[np.ndarr
     return indices.astype(np.int64), numbers
 
 
-def read_values(reader: Reader, header: Header, grid: Grid) -> np.ndarray:
-    """§5: the bits of the first plane's values, before there are exceptions."""
-    predictor, integers = read_integers(reader, header.extents, header.bits)
-    if not interpolates(predictor, header.extents):
-        codes = undo_differences(integers, header.extents, predictor, header.bits)
-        values_of = {QUANTIZED: values_of_codes, STEPS: values_of_steps, LOGARITHMIC: values_of_logarithms, DECIMAL: values_of_decimals}
-        return values_of[header.coding](codes, grid, header)
-    if header.coding != QUANTIZED:
-        raise StreamError("4", f"an interpolated plane of coding {header.coding}")
-    check_fine_grid(header, grid.step, "an interpolated plane")
-    positions = undo_interpolation(integers.astype(np.int32), header.extents, predictor, header.width)
-    return values_of_positions(positions, grid, header)
+def values_of(body: Body, header: Header) -> np.ndarray:
+    """§5: the bits of the values."""
+    grid = body.grid
+    if body.plane.interpolated:
+        if header.coding != QUANTIZED:
+            raise StreamError("4", f"an interpolated plane of coding {header.coding}")
+        check_fine_grid(header, grid.step, "an interpolated plane")
+        values = values_of_positions(body.plane.positions(header.width), grid, header)
+    else:
+        of_codes = {QUANTIZED: values_of_codes, STEPS: values_of_steps, LOGARITHMIC: values_of_logarithms, DECIMAL: values_of_decimals}
+        values = of_codes[header.coding](body.plane.codes(), grid, header)
+    values = within_limits(values, grid, header)
+    values[body.indices] = body.numbers
+    return values

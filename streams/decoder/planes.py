@@ -5,27 +5,47 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from .bit_planes import read_bit_planes
 from .books import CUSTOM_BOOK, dictionary_book, read_custom_book
 from .header import Reader, StreamError
-from .prediction import interpolates, undo_differences
+from .prediction import interpolates, undo_differences, undo_interpolation, wrapped
 from .tokens import read_block
 
 BIT_PLANES = 254  # instead of a codebook's number
 NARROW = 32  # bits of the integers of residuals and of the mask, whatever the values have
 
 
-def read_plane(reader: Reader, extents: Sequence[int], bits: int) -> np.ndarray:
-    """A plane of signed integers of `bits` bits, which are differences."""
-    predictor, differences = read_integers(reader, extents, bits)
-    return undo_differences(differences, extents, predictor, bits)
+class Plane(NamedTuple):
+    """A plane before its predictor is undone."""
+
+    extents: Sequence[int]
+    bits: int  # of an integer
+    predictor: int
+    book: int  # its number
+    integers: np.ndarray  # differences or residuals, signed
+    data: bytes
+
+    @property
+    def interpolated(self) -> bool:
+        """Whether the integers are residuals of interpolation."""
+        return interpolates(self.predictor, self.extents)
+
+    def codes(self) -> np.ndarray:
+        """The integers whose differences these are."""
+        return undo_differences(self.integers, self.extents, self.predictor, self.bits)
+
+    def positions(self, width: int) -> np.ndarray:
+        """The positions whose residuals these are. `width`: the values' bytes."""
+        return undo_interpolation(self.integers.astype(np.int32), self.extents, self.predictor, width)
 
 
-def read_integers(reader: Reader, extents: Sequence[int], bits: int) -> tuple[int, np.ndarray]:
-    """A plane's predictor and the numbers that it codes, modulo 2^64: differences, or residuals."""
+def read_plane(reader: Reader, extents: Sequence[int], bits: int) -> Plane:
+    """A plane; `bits` are those of differences."""
+    start = reader.at
     predictor, number, word = struct.unpack("<BBH", reader.take(4, "4", "a plane's header"))
     log2_length, lane_bits, extra_bits, lanes = 11 + (word & 7), word >> 3 & 63, word >> 9 & 63, 8 if word >> 15 else 32
     if log2_length > 16:
@@ -35,18 +55,18 @@ def read_integers(reader: Reader, extents: Sequence[int], bits: int) -> tuple[in
     if number == BIT_PLANES and (log2_length, extra_bits, lanes) != (11, 0, 32):
         raise StreamError("9.2", f"bit planes in blocks of 2^{log2_length}, E = {extra_bits}, {lanes} lanes")
     book = None if number == BIT_PLANES else read_custom_book(reader) if number == CUSTOM_BOOK else dictionary_book(number)
+    bits = NARROW if interpolates(predictor, extents) else bits
     count, length = math.prod(extents), 1 << log2_length
     blocks = []
     for at, (lane_words, extra_words) in enumerate(read_index(reader, -(-count // length), lane_bits, extra_bits)):
         size = min(length, count - at * length)
         if book is None:
-            block = reader.take(2 * lane_words, "4", "a block of bit planes")
-            blocks.append(read_bit_planes(block, size, NARROW if interpolates(predictor, extents) else bits))
+            blocks.append(read_bit_planes(reader.take(2 * lane_words, "4", "a block of bit planes"), size, bits))
         else:
             words = read_words(reader, lane_words, "lane words")
             blocks.append(read_block(words, lanes, read_words(reader, extra_words, "extra words"), size, book))
     reader.padding("4")
-    return predictor, np.concatenate(blocks)
+    return Plane(extents, bits, predictor, number, wrapped(np.concatenate(blocks), bits), reader.data[start : reader.at])
 
 
 def read_index(reader: Reader, blocks: int, lane_bits: int, extra_bits: int) -> list[tuple[int, int]]:

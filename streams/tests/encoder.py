@@ -6,18 +6,17 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from typing import NamedTuple
 
 import numpy as np
 
 from craft import bit_block, bit_plane, numbers_of, whole
 from decoder.bit_planes import DENSE, EMPTY, SPARSE
-from decoder.bodies import most_listed, read_exceptions, read_grid, read_list
+from decoder.bodies import Body, read_body
 from decoder.header import BFLOAT, CONSTANT, DECIMAL, EXACT, QUANTIZED, STEPS, STORED, UNSIGNED, read_header
-from decoder.planes import BIT_PLANES, read_integers
-from decoder.prediction import INTERPOLATION, classes, interpolates, prediction, undo_differences, undo_interpolation, worth_at, wrapped
+from decoder.planes import BIT_PLANES, read_plane
+from decoder.prediction import INTERPOLATION, classes, prediction, worth_at, wrapped
 from decoder.quantization import (
-    FINE, LEAST_STEP, NO_LOWER, NO_UPPER, Grid, distances_at, low_bits, nearest_multiples, on_grid, rounded, values_of_decimals,
+    FINE, LEAST_STEP, NO_LOWER, NO_UPPER, Grid, distances_at, nearest_multiples, on_grid, rounded, values_of_decimals,
     values_of_logarithms, values_of_positions, values_of_steps,
 )  # fmt: skip
 from modes import BITS, POINTWISE, Values, code_limit, cut, divisor_of_bits, half_step_of, in_binary64, lattice_of_bits, settled_bound
@@ -37,53 +36,25 @@ class Seen:
         self.escapes = 0
 
 
-class Plane(NamedTuple):
-    """A plane of a stream before its differences are undone."""
-
-    predictor: int
-    book: int
-    integers: np.ndarray  # differences or residuals
-    bits: int  # of each
-    data: bytes
-
-
 class Parts:
     """What a stream of planes says before there are values."""
 
     def __init__(self, stream):
         self.header, reader = read_header(stream)
-        extents, bits = self.header.extents, self.header.bits
-        self.planes = []
-        self.grid, self.ones = Grid(0), 0
-        if self.header.coding != EXACT:
-            self.grid = read_grid(reader, self.header)
-            self.ones = read_exceptions(reader, self.header)
-        listed = self.ones <= most_listed(self.header.count)
-        indices, self.numbers = read_list(reader, self.ones if listed else 0, self.header)
-        self.predictor, integers = self.plane(reader, extents, bits)
-        self.interpolated = interpolates(self.predictor, extents)
-        if self.interpolated:
-            self.residuals = integers.astype(np.int32)
-            self.positions = undo_interpolation(self.residuals, extents, self.predictor, self.header.width).reshape(extents)
+        extents, width = self.header.extents, self.header.width
+        if self.header.coding == EXACT:
+            body = Body(Grid(0), read_plane(reader, extents, self.header.bits), np.zeros(0, int), np.zeros(0, f"u{width}"))
         else:
-            self.codes = undo_differences(integers, extents, self.predictor, bits).reshape(extents)
-        mask = np.zeros(self.header.count, int)
-        mask[indices] = 1
-        if not listed:
-            predictor, integers = self.plane(reader, extents, 32)
-            mask = undo_differences(integers, extents, predictor, 32) & 1
-            predictor, integers = self.plane(reader, (self.ones,), bits)
-            self.wide_numbers = undo_differences(integers, (self.ones,), predictor, bits)
-            self.numbers = low_bits(self.wide_numbers, self.header)
-        self.exceptions = (mask == 1).reshape(extents)
-
-    def plane(self, reader, extents, bits):
-        """Reads a plane, and keeps its integers unchanged."""
-        at = reader.at
-        predictor, integers = read_integers(reader, extents, bits)
-        bits = 32 if interpolates(predictor, extents) else bits
-        self.planes.append(Plane(predictor, reader.data[at + 1], wrapped(integers, bits), bits, reader.data[at : reader.at]))
-        return predictor, integers
+            body = read_body(reader, self.header)
+        self.grid, self.numbers, self.ones = body.grid, body.numbers, len(body.indices)
+        self.planes = [plane for plane in (body.plane, body.mask, body.exception_bits) if plane]
+        self.interpolated, self.predictor = body.plane.interpolated, body.plane.predictor
+        if self.interpolated:
+            self.residuals = body.plane.integers
+            self.positions = body.plane.positions(width).reshape(extents)
+        else:
+            self.codes = body.plane.codes().reshape(extents)
+        self.exceptions = np.isin(np.arange(self.header.count), body.indices).reshape(extents)
 
 
 # Section 5: the codes
@@ -327,7 +298,7 @@ def check_mask(parts, name):
     assert bits.predictor == 1, f"{name}: predictor {bits.predictor} of the exceptions' bits"
     header = parts.header
     extended = parts.numbers if header.kind == UNSIGNED else parts.numbers.view(f"i{header.width}")
-    assert np.array_equal(wrapped(extended, header.bits), parts.wide_numbers), f"{name}: bits not extended as section 5.3 extends codes"
+    assert np.array_equal(wrapped(extended, header.bits), bits.codes()), f"{name}: bits not extended as section 5.3 extends codes"
 
 
 # Section 11: a chunk
@@ -410,7 +381,7 @@ def check_quantized(seen, parts, values, request, element, name):
         check_codes(parts, values, ways, name)
         return
     assert rules.fine, f"{name}: interpolation without a fine grid"
-    seen.escapes += int((np.abs(parts.residuals.astype("i8")) >= 65536).sum())
+    seen.escapes += int((np.abs(parts.residuals) >= 65536).sum())
     extents = parts.header.extents
     first = (slice(1),) * len(extents)
     at = 0

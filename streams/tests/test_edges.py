@@ -209,7 +209,7 @@ def test_masks(check):
     plane, mask, ones = streams.plane((48,), 32), b"", 0
     while not 17 < ones < 48:  # more than a list takes
         mask = streams.plane((48,), 32)
-        ones = int((read_plane(Reader(mask), (48,), 32) & 1).sum())
+        ones = int((read_plane(Reader(mask), (48,), 32).codes() & 1).sum())
     for said in (0, 1, 16, 17, ones - 1, ones, ones + 1, 48, 49, 1 << 31, ones + (1 << 31), (1 << 32) - 1):
         rest = mask + streams.plane((min(said, 99),), 32) if said else b""
         check(f"{said} exceptions, {ones} in the mask", quantized(plane + rest, 1.0, said), said in (0, ones))
