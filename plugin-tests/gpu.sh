@@ -3,8 +3,8 @@
 #
 #     plugin-tests/gpu.sh FOLDER_WITH_PLUGIN [WORD...]      only checks whose names have one of the words, if any are given
 #
-# FOLDER_WITH_PLUGIN holds libh5zquire.so, built where there is nvcc. Needs python3 with h5py and numpy (another one: PYTHON=...), and
-# torch for the tests that fill the GPU's memory, and pytest for damaged streams and for arrays there, of CuPy, Numba, PyTorch and JAX where these are installed.
+# FOLDER_WITH_PLUGIN holds libh5zquire.so, built where there is nvcc. Needs python3 with h5py and numpy (another one: PYTHON=...), and pytest for
+# damaged streams. torch is for the tests that fill the GPU's memory; CuPy, Numba, PyTorch and JAX are for those of arrays there, where they are installed.
 # Without a GPU it says so and ends with 0, with QUIRE_REQUIRE_CUDA=1 with 1.
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"

@@ -31,10 +31,12 @@ def read_body(reader: Reader, header: Header) -> Body:
     """A body with a grid."""
     grid = read_grid(reader, header)
     exceptions = read_exceptions(reader, header)
-    if exceptions <= most_listed(header.count):
-        indices, numbers = read_list(reader, exceptions, header)
-        return Body(grid, read_plane(reader, header.extents, header.bits), indices, numbers)
-    plane, mask = (read_plane(reader, header.extents, bits) for bits in (header.bits, NARROW))
+    listed = exceptions <= most_listed(header.count)
+    indices, numbers = read_list(reader, exceptions if listed else 0, header)
+    plane = read_plane(reader, header.extents, header.bits)
+    if listed:
+        return Body(grid, plane, indices, numbers)
+    mask = read_plane(reader, header.extents, NARROW)
     indices = np.flatnonzero(mask.codes() & 1)
     if len(indices) != exceptions:
         raise StreamError("5.1", f"the mask has {len(indices)} ones, the body's header says {exceptions}")
