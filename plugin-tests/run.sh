@@ -73,7 +73,7 @@ need_nvcc
 
 # Fetching and unpacking leave a core free for the builds, which need none of these environments.
 (
-  need_venv .venv-hdf5-2.0 h5py==3.16.0 netCDF4==1.7.5.1.post1 tables==3.11.1 pytest==8.4.2
+  need_venv .venv-hdf5-2.0 h5py==3.16.0 netCDF4==1.7.5.1.post1 tables==3.11.1 pytest==8.4.2 pytest-xdist==3.8.0
   need_venv .venv-hdf5-1.14 h5py==3.14.0 pytest==8.4.2
   python/test.sh --environments
   plugin-tests/suites.sh --environment
@@ -104,20 +104,14 @@ export QUIRE_STREAMS
 part "conformance: the decoder in Python, the reader in C and the plugin on the streams of streams/ and on others; the rules of the encoder"
 # With default signals, and with an end for what hangs.
 conformance() {
-  HDF5_PLUGIN_PATH="$QUIRE_RELEASE" PYTHONDONTWRITEBYTECODE=1 env --default-signal timeout --kill-after=10 7200 "$1" -m pytest "${@:2}"
+  HDF5_PLUGIN_PATH="$QUIRE_RELEASE" PYTHONDONTWRITEBYTECODE=1 env --default-signal timeout --kill-after=10 7200 "$1" -m pytest "${@:2}" 2>&1 |
+    tee -a "$log" || failed+=("streams: pytest by $1")
 }
-encoder=(streams/tests/test_{written,modes}.py)
-(
-  # What depends on the version of HDF5 or numpy is tested with each; the encoder takes as long as all the rest.
-  for python in .venv-hdf5-1.14/bin/python /usr/bin/python3; do
-    conformance "$python" streams/tests/test_{streams,example,damaged,sampling}.py
-  done
-  conformance .venv-hdf5-2.0/bin/python "${encoder[@]}"
-) >"$scratch/conformance" 2>&1 &
-beside=$!
-conformance .venv-hdf5-2.0/bin/python streams "${encoder[@]/#/--ignore=}" 2>&1 | tee -a "$log" || failed+=("streams/tests")
-wait "$beside" || failed+=("streams/tests: the encoder, or other versions of HDF5")
-tee -a "$log" <"$scratch/conformance"
+conformance .venv-hdf5-2.0/bin/python -n "$(nproc)" streams
+# What depends on the version of HDF5 or numpy.
+for python in .venv-hdf5-1.14/bin/python /usr/bin/python3; do
+  conformance "$python" streams/tests/test_{streams,example,damaged,sampling}.py
+done
 
 emulated=""
 if [[ "$(uname -m)" == x86_64 ]] && grep -qw avx2 /proc/cpuinfo; then

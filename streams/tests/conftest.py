@@ -12,5 +12,15 @@ def plugin():
     return Plugin()
 
 
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):  # a process of pytest-xdist
+        session.config.workeroutput["counts"] = dict(COUNTS)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    COUNTS.update(getattr(node, "workeroutput", {}).get("counts", {}))
+
+
 def pytest_terminal_summary(terminalreporter):
-    terminalreporter.write_line(", ".join([*(f"{number} {what}" for what, number in COUNTS.items()), said()]))
+    terminalreporter.write_line(", ".join([*(f"{number} {what}" for what, number in sorted(COUNTS.items())), said()]))

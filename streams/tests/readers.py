@@ -84,7 +84,6 @@ def bfloat16(element):
 
 def read_by_both(dataset, stream, name):
     """Both readers on one stream for a dataset of one chunk: equal bytes, or refused by both. Whether they read it."""
-    COUNTS["streams given to both readers"] += 1
     decoded = plugins = error = plugin_error = None
     try:
         decoded = decode(stream, dataset.limit)
@@ -95,7 +94,7 @@ def read_by_both(dataset, stream, name):
         plugins = dataset.read().tobytes()
     except OSError as refusal:
         plugin_error = refusal
-        COUNTS["of them refused"] += 1
+    COUNTS[f"streams {'refused' if plugins is None else 'read'} by both readers"] += 1
     # Section 10: the stream must agree with the dataset in length, value type and byte order, of which the decoder knows nothing.
     of_another = decoded is not None and (len(decoded) != dataset.limit or stream[8] != dataset.element.value_type)
     if not (of_another and plugins is None):

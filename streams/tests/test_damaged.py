@@ -39,7 +39,7 @@ def contents():
 
 def check_refused(dataset, stream, label):
     """Replaces the only chunk by `stream`: reading it must fail with our text."""
-    COUNTS["damaged streams"] += 1
+    COUNTS["damaged streams refused"] += 1
     dataset.id.write_direct_chunk((0, 0), stream)
     try:
         dataset[()]

@@ -27,8 +27,7 @@ def check_values(plugin, seen, element, values, request, fill, name, chunks=None
     streams = dataset.write(values)
     read = dataset.read()
     for corner, stream in zip(dataset.corners(), streams):
-        COUNTS["chunks written"] += 1
-        COUNTS[f"of them {NAMES[stream[9] & 15]}"] += 1
+        COUNTS[f"{NAMES[stream[9] & 15]} chunks written"] += 1
         there = tuple(slice(at, at + extent) for at, extent in zip(corner, dataset.chunks))
         visible = read[there]
         decoded = np.frombuffer(decode(stream), element.dtype).reshape(dataset.chunks)[tuple(map(slice, visible.shape))]
