@@ -12,7 +12,7 @@ from decoder.header import BFLOAT, CONSTANT, EXACT, QUANTIZED, STORED
 from encoder import Seen
 from modes import ABSOLUTE, CODINGS, LOSSLESS, POINTWISE, PSNR, RATIO, RATIO_WITHIN, RELATIVE, Request, check_promise, in_binary64
 from readers import words_of
-from sampling import is_full, sample
+from sampling import sample
 from values import any_bits, bits_of, bits_type, content, fill_bits, fill_of, of_numbers
 from written import check_values
 
@@ -21,6 +21,7 @@ MODES_TYPES = ("<f2", ">f4", "<f8", "<bfloat16", ">bfloat16", "i1", "u1", ">i2",
 CONTENTS = ("smooth", "noise", "specials", "filled", "decimals")
 CHUNK = (11, 17, 16)
 MOST_REQUESTS = 11  # of a floating-point type, see requests()
+ANY = 1200  # chunks of any values
 
 
 def requests(element):
@@ -55,7 +56,7 @@ def test_modes_keep_what_they_promise(plugin):
     """Every mode of bits, for all types of values in both codings; and chunks of any values, until there are enough of each coding and type."""
     seen = Seen()
     write_modes(plugin, seen, np.random.default_rng(15))
-    write_any(plugin, seen, np.random.default_rng(16), 20000 if is_full() else 1200)
+    write_any(plugin, seen, np.random.default_rng(16))
     missing = list(not_encoded(seen))
     assert not missing, missing
 
@@ -112,12 +113,12 @@ def not_encoded(seen):
                 yield f"no chunk of {element}, coding {coding}, or none with exceptions"
 
 
-def write_any(plugin, seen, rng, number):
+def write_any(plugin, seen, rng):
     """Chunks of any values, shape and fill value, with bounds of any size: encoded as section 5 says, and kept as section 10 promises."""
     shapes = ((1,), (17,), (300,), (2100,), (9, 40), (5, 6, 7), (3, 4, 5, 6), (2, 1100))
     for turn in itertools.count():
         # Where the matrix of modes is sampled, it may take more chunks to have them all.
-        if turn >= number and (turn == 4 * number or turn % 100 == 0 and not list(not_encoded(seen))):
+        if turn >= ANY and (turn == 4 * ANY or turn % 100 == 0 and not list(not_encoded(seen))):
             break
         element, shape = Element(EVERY_TYPE[turn % len(EVERY_TYPE)]), shapes[int(rng.integers(len(shapes)))]
         bits = any_bits(element, int(np.prod(shape)), rng)
