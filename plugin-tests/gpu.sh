@@ -3,8 +3,8 @@
 #
 #     plugin-tests/gpu.sh FOLDER_WITH_PLUGIN [WORD...]      only checks whose names have one of the words, if any are given
 #
-# FOLDER_WITH_PLUGIN holds libh5zquire.so, built where there is nvcc. Needs python3 with h5py and numpy (another one: PYTHON=...), and
-# torch for the tests that fill the GPU's memory, and pytest for those of arrays there, of CuPy, Numba, PyTorch and JAX where these are installed.
+# FOLDER_WITH_PLUGIN holds libh5zquire.so, built where there is nvcc. Needs python3 with h5py and numpy (another one: PYTHON=...), and pytest for
+# damaged streams. torch is for the tests that fill the GPU's memory; CuPy, Numba, PyTorch and JAX are for those of arrays there, where they are installed.
 # Without a GPU it says so and ends with 0, with QUIRE_REQUIRE_CUDA=1 with 1.
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -13,5 +13,6 @@ folder="$(cd "${1:?which folder holds libh5zquire.so?}" && pwd)"
 
 # Settings of the caller are not to steer the tests.
 unset QUIRE_BACKEND QUIRE_DEVICE QUIRE_LOG QUIRE_CODEBOOK
-export HDF5_PLUGIN_PATH="$folder" PYTHONDONTWRITEBYTECODE=1
+# Scripts import the decoder of streams/.
+export HDF5_PLUGIN_PATH="$folder" PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="${here%/*}/streams"
 exec "${PYTHON:-python3}" "$here/py/gpu_checks.py" "$folder/libh5zquire.so" "${@:2}"

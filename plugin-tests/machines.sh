@@ -61,7 +61,8 @@ test_on() {
   ln -sf "$folder/root$libraries/hdf5/serial/libhdf5.so" "$folder/link"
 
   local qemu=("qemu-$machine-static" -L "$folder/root")
-  local python=(env HDF5_PLUGIN_PATH="$target/$rust/release" "${qemu[@]}" -E LD_LIBRARY_PATH="$libraries/blas:$libraries/lapack" "$folder/root/usr/bin/python3")
+  local python=(env HDF5_PLUGIN_PATH="$target/$rust/release" PYTHONPATH="$PWD/streams"
+    "${qemu[@]}" -E LD_LIBRARY_PATH="$libraries/blas:$libraries/lapack" "$folder/root/usr/bin/python3")
   variable="CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$rust")"
   # More code units than a release has: they are compiled side by side.
   local cargo=(env NVCC=none CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 "${variable}_LINKER=$folder/cc" "${variable}_RUNNER=${qemu[*]}" cargo)

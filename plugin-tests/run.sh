@@ -65,7 +65,7 @@ python3 plugin-tests/py/documents.py lint
 # hdf5-sys looks at libhdf5-dev's headers, so nothing compiles without it.
 part "clients from Debian: h5py, h5py with MPI, the HDF5 tools and headers, netCDF, Open MPI"
 need_apt gcc g++ libc6-dev binutils pkg-config cmake make libhdf5-dev hdf5-tools netcdf-bin \
-  python3-h5py python3-h5py-mpi python3-mpi4py openmpi-bin libopenmpi-dev openssh-client
+  python3-h5py python3-h5py-mpi python3-mpi4py python3-pytest openmpi-bin libopenmpi-dev openssh-client
 
 part "CUDA's compiler"
 [[ "${NVCC:-}" != none ]] || fail "NVCC=none: the tests compile every kernel; unset it, or name an nvcc"
@@ -73,8 +73,8 @@ need_nvcc
 
 # Fetching and unpacking leave a core free for the builds, which need none of these environments.
 (
-  need_venv .venv-hdf5-2.0 h5py==3.16.0 netCDF4==1.7.5.1.post1 tables==3.11.1
-  need_venv .venv-hdf5-1.14 h5py==3.14.0
+  need_venv .venv-hdf5-2.0 h5py==3.16.0 netCDF4==1.7.5.1.post1 tables==3.11.1 pytest==8.4.2 pytest-xdist==3.8.0
+  need_venv .venv-hdf5-1.14 h5py==3.14.0 pytest==8.4.2
   python/test.sh --environments
   plugin-tests/suites.sh --environment
 ) >"$scratch/environments" 2>&1 &
@@ -99,7 +99,19 @@ wait "$environments" || { cat "$scratch/environments" >&2; fail "an environment 
 part "random streams that no encoder of ours would write, for every reader"
 QUIRE_STREAMS="$scratch/streams"
 export QUIRE_STREAMS
-.venv-hdf5-2.0/bin/python plugin-tests/py/random_streams.py "$QUIRE_STREAMS"
+.venv-hdf5-2.0/bin/python streams/random_streams.py "$QUIRE_STREAMS"
+
+part "conformance: the decoder in Python, the reader in C and the plugin on the streams of streams/ and on others; the rules of the encoder"
+# With default signals, and with an end for what hangs.
+conformance() {
+  HDF5_PLUGIN_PATH="$QUIRE_RELEASE" PYTHONDONTWRITEBYTECODE=1 env --default-signal timeout --kill-after=10 7200 "$1" -m pytest "${@:2}" 2>&1 |
+    tee -a "$log" || failed+=("streams: pytest by $1")
+}
+conformance .venv-hdf5-2.0/bin/python -n "$(nproc)" streams
+# What depends on the version of HDF5 or numpy.
+for python in .venv-hdf5-1.14/bin/python /usr/bin/python3; do
+  conformance "$python" streams/tests/test_{streams,example,damaged,sampling}.py
+done
 
 emulated=""
 if [[ "$(uname -m)" == x86_64 ]] && grep -qw avx2 /proc/cpuinfo; then

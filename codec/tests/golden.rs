@@ -1,8 +1,7 @@
 //! Streams of every released version stay readable, and this version still writes its own byte for byte.
 //!
 //! `golden/v{version}_{name}.chunk` holds a chunk's bytes, and `streams/valid/v{version}_{name}.quire` at the repository's root its stream, written once by
-//! that version and never again: `cargo test -p quire-codec --test golden -- --ignored` writes those that are missing. `plugin-tests/py/write_streams.py` lists
-//! them.
+//! that version and never again: `cargo test -p quire-codec --test golden -- --ignored` writes those that are missing. `streams/streams.csv` lists them.
 
 mod common;
 

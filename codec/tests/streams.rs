@@ -1,8 +1,8 @@
 //! The streams of the folder `streams/` at the repository's root, with which others can test their readers: `streams.csv` lists them. Valid ones decode to the
 //! values that it names, and faulty ones are refused with the message that it has.
 //!
-//! `plugin-tests/py/write_streams.py` writes streams and table; `cargo test -p quire-codec --test streams -- --ignored` fills in the messages. The folder
-//! that QUIRE_STREAMS names, which `plugin-tests/py/random_streams.py` writes, is tested, too; its faulty streams have no messages.
+//! `cargo test -p quire-codec --test streams -- --ignored` fills in the messages. The folder that QUIRE_STREAMS names, which `streams/random_streams.py`
+//! writes, is tested, too; its faulty streams have no messages.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

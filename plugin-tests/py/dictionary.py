@@ -20,7 +20,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "h5-samples"))
 import quire_options
-import quire_decoder
+from decoder import read_header
+from decoder.bodies import most_listed, read_exceptions, read_grid, read_list
+from decoder.books import CUSTOM_BOOK, read_custom_book
 from quire_client import FILTER_ID, assert_bound
 
 BOUND = 0.01
@@ -44,15 +46,15 @@ def create(file: h5py.File, name: str, options: str, seed: int) -> None:
 
 def custom_book(stream: bytes) -> Optional[bytes]:
     """The custom book of a stream's first plane."""
-    header, reader = quire_decoder.read_header(stream)
-    quire_decoder.read_grid(reader, header)
-    exceptions = quire_decoder.read_exceptions(reader, header)
-    assert exceptions <= quire_decoder.most_listed(header.count), f"{exceptions} exceptions in data that have none"
-    quire_decoder.read_list(reader, exceptions, header)
-    if stream[reader.at + 1] != quire_decoder.CUSTOM_BOOK:
+    header, reader = read_header(stream)
+    read_grid(reader, header)
+    exceptions = read_exceptions(reader, header)
+    assert exceptions <= most_listed(header.count), f"{exceptions} exceptions in data that have none"
+    read_list(reader, exceptions, header)
+    if stream[reader.at + 1] != CUSTOM_BOOK:
         return None
     start = reader.at = reader.at + 4
-    quire_decoder.read_custom_book(reader)
+    read_custom_book(reader)
     return stream[start : reader.at]
 
 

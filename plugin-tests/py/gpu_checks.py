@@ -53,8 +53,8 @@ class Ended:
 
 
 def start(settings: dict[str, str], script: str, *arguments: object) -> subprocess.Popen:
-    """A client that is spoken to."""
-    command = [sys.executable, str(HERE / script), *map(str, arguments)]
+    """A client that is spoken to: a script of this folder, or a module by `-m`."""
+    command = [sys.executable, script if script == "-m" else str(HERE / script), *map(str, arguments)]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, env={**os.environ, **settings}, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
@@ -150,7 +150,8 @@ def codebook_policies_are_the_same(_: str, folder: Path) -> str:
 def other_clients_on_the_gpu(_: str, folder: Path) -> str:
     """The scripts that test the CPU, with every chunk on the GPU."""
     samples = sorted((HERE.parent.parent / "h5-samples").glob("v*.h5"))
-    scripts = [("damage.py", folder), ("fill_value.py", folder), ("rewrite.py", "rows", folder), ("rewrite.py", "settings", folder)]
+    scripts = [("fill_value.py", folder), ("rewrite.py", "rows", folder), ("rewrite.py", "settings", folder)]
+    scripts += [("-m", "pytest", REPOSITORY / "streams" / "tests" / "test_damaged.py")]
     scripts += [("float_environment.py", folder), ("samples.py", *samples)]
     path = folder / "processes.h5"
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:

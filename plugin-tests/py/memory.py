@@ -14,9 +14,9 @@ from pathlib import Path
 
 import h5py
 
+from craft import Element, grid, plane_header, whole
+from decoder.header import QUANTIZED
 from quire_client import FILTER_ID, absolute, client
-from quire_decoder import QUANTIZED
-from stream_craft import Element, grid, plane_header, whole
 
 
 def stream(values: int) -> bytes:

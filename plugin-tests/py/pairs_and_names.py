@@ -12,8 +12,8 @@ import h5py
 import numpy as np
 
 from bounds import parts
+from decoder import decode
 from quire_client import FILTER_ID, absolute, assert_bound, assert_same_bits, assert_words, client, smooth
-from quire_decoder import decode
 
 SHAPE, CHUNKS = (30, 41), (16, 16)
 BOUND = 1e-3

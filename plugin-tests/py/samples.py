@@ -11,7 +11,7 @@ from itertools import product
 import h5py
 import numpy as np
 
-import quire_decoder
+from decoder import decode
 from quire_client import FILTER_ID, assert_same_bits
 from round_trip import check, pairs
 
@@ -25,12 +25,12 @@ def check_decoder(name: str, dataset: h5py.Dataset) -> int:
     for corner in product(*(range(0, extent, step) for extent, step in zip(dataset.shape, chunk))):
         mask, stream = dataset.id.read_direct_chunk(corner)
         assert mask == 0, f"{name}: the chunk at {corner} was stored without the filter"
-        decoded = np.frombuffer(quire_decoder.decode(stream), dtype=dataset.dtype).reshape(chunk)
+        decoded = np.frombuffer(decode(stream), dtype=dataset.dtype).reshape(chunk)
         there = tuple(slice(start, start + step) for start, step in zip(corner, chunk))
         visible = by_plugin[there]
         # What a chunk holds beyond the dataset's edge is not seen through HDF5.
         ours = decoded[tuple(slice(0, extent) for extent in visible.shape)]
-        assert_same_bits(visible, ours, f"{name}: chunk at {corner}, plugin -> quire_decoder.py")
+        assert_same_bits(visible, ours, f"{name}: chunk at {corner}, plugin -> decoder")
         count += 1
     return count
 
@@ -40,7 +40,7 @@ def main(paths: list[str]) -> None:
         check(path)
         with h5py.File(path, "r") as file:
             chunks = sum(check_decoder(f"{path}: {name}", group["compressed"]) for name, group in pairs(file))
-        print(f"{path}: {chunks} chunks decoded by quire_decoder.py as by the plugin")
+        print(f"{path}: {chunks} chunks decoded by the decoder of streams/ as by the plugin")
 
 
 if __name__ == "__main__":

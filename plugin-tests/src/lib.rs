@@ -18,8 +18,8 @@ pub const FILTER_ID: u32 = 33791;
 /// File name of the plugin.
 pub const LIBRARY_NAME: &str = "libh5zquire.so";
 
-/// Seconds after which a client counts as hanging. The slowest, `decoder_matrix.py`, took 110 on two cores that had other work, too; beside programs of a higher
-/// priority it may take ten times as long.
+/// Seconds after which a client counts as hanging. The slowest took 110 on two cores that had other work, too; beside programs of a higher priority it may take
+/// ten times as long.
 const CLIENT_SECONDS: &str = "7200";
 
 /// `timeout` ends with this code when the time is up, with 125 and more when the client could not be run or died by a signal.
@@ -155,11 +155,11 @@ impl Sandbox {
         command
     }
 
-    /// A command that runs a script of `py/`.
+    /// A command that runs a script of `py/`, which may import the decoder and what else is in `streams/`.
     #[must_use]
     pub fn python(&self, python: Python, script: &str) -> Command {
         let mut command = self.command(python.interpreter());
-        command.arg(crate_folder().join("py").join(script));
+        command.arg(crate_folder().join("py").join(script)).env("PYTHONPATH", repository().join("streams"));
         command
     }
 }

@@ -1,4 +1,4 @@
-//! The documents: their lint, their code blocks, and the stream that FORMAT.md prints.
+//! The documents: their lint, and their code blocks.
 
 use plugin_tests::{Python, Sandbox, assert_says, command_line, end_with, repository, succeed};
 
@@ -44,12 +44,4 @@ fn a_block_that_fails_is_named() {
     let mut command = sandbox.python(PYTHON, "documents.py");
     command.arg("run").arg(&folder).arg("--plugins").arg(&nothing).arg("--quire").arg(command_line());
     assert_says(&end_with(1, &mut command), &["the block at README.md:", "no folder of HDF5's has libh5zquire.so"]);
-}
-
-#[test]
-fn the_stream_of_the_format_is_what_the_plugin_writes_and_the_python_decoder_reads() {
-    let sandbox = Sandbox::new();
-    for python in Python::ALL {
-        println!("{}", succeed(sandbox.python(python, "stream_example.py").arg(sandbox.path("example.h5"))).stdout);
-    }
 }

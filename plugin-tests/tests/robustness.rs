@@ -1,4 +1,4 @@
-//! What the library links, damaged chunks, full disks.
+//! What the library links, full disks.
 
 use std::path::Path;
 use std::process::Command;
@@ -39,15 +39,6 @@ fn the_library_exports_the_plugin_calls_and_its_c_api_alone() {
     // An H5 function that the loader has to find would come from whichever HDF5 was loaded globally, or from none.
     let wanted: Vec<String> = symbols("--undefined-only").into_iter().filter(|name| name.starts_with("H5")).collect();
     assert!(wanted.is_empty(), "the plugin waits for {wanted:?} to be loaded");
-}
-
-#[test]
-fn damaged_chunks_are_errors() {
-    let sandbox = Sandbox::new();
-    for python in Python::ALL {
-        let report = succeed(sandbox.python(python, "damage.py").arg(sandbox.path("")));
-        println!("{python}: {}", report.stdout);
-    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::report::Report;
 use crate::{CODINGS, config, decompress, one_in};
 
 /// The streams of the folder `streams/`: those that our encoder writes, those that it does not, and faulty ones. With them those of the folder
-/// that QUIRE_STREAMS names: random ones of plugin-tests/py/random_streams.py.
+/// that QUIRE_STREAMS names: random ones of streams/random_streams.py.
 #[test]
 fn golden_streams() {
     let Some(mut report) = Report::on_gpu() else { return };

@@ -1,34 +1,39 @@
 """What FORMAT.md asks of an encoder, recomputed from a stream's values: the codes, residuals and exceptions of section 5, of 6.1 the predictors of
 exceptions, and section 11's bit planes."""
 
+from __future__ import annotations
+
 import itertools
 import math
-from typing import List, NamedTuple
+from collections import Counter
 
 import numpy as np
 
-from mode_rules import BITS, POINTWISE, Values, code_limit, cut, divisor_of_bits, half_step_of, in_binary64, lattice_of_bits, settled_bound
-from quire_decoder import (
-    BFLOAT, BIT_PLANES, CONSTANT, DECIMAL, DENSE, EMPTY, EXACT, FINE, INTERPOLATION, LEAST_STEP, NO_LOWER, NO_UPPER, QUANTIZED, SPARSE, STEPS,
-    STORED, UNSIGNED, Grid, classes, distances_at, interpolates, low_bits, most_listed, nearest_multiples, on_grid, prediction,
-    read_exceptions, read_grid, read_header, read_integers, read_list, rounded, undo_differences, undo_interpolation,
-    values_of_decimals, values_of_logarithms, values_of_positions, values_of_steps, worth_at, wrapped,
+from craft import bit_block, bit_plane, numbers_of, whole
+from decoder.bit_planes import DENSE, EMPTY, SPARSE
+from decoder.bodies import Body, read_body
+from decoder.header import BFLOAT, CONSTANT, DECIMAL, EXACT, QUANTIZED, STEPS, STORED, UNSIGNED, read_header
+from decoder.planes import BIT_PLANES, read_plane
+from decoder.prediction import INTERPOLATION, classes, prediction, worth_at, wrapped
+from decoder.quantization import (
+    FINE, LEAST_STEP, NO_LOWER, NO_UPPER, Grid, distances_at, nearest_multiples, on_grid, rounded, values_of_decimals,
+    values_of_logarithms, values_of_positions, values_of_steps,
 )  # fmt: skip
-from stream_craft import bit_block, bit_plane, numbers_of, whole
+from modes import BITS, POINTWISE, Values, code_limit, cut, divisor_of_bits, half_step_of, in_binary64, lattice_of_bits, settled_bound
 
 LEAST_NORMAL = 2.0**-1022  # of binary64
 SQUARE_ROOT = float.fromhex("0x1.6a09e667f3bcdp+0")  # of 2: twice 0x3FE6A09E667F3BCD
 LOG2_E = float.fromhex("0x1.71547652b82fep+0")  # 0x3FF71547652B82FE
 
 
-class Plane(NamedTuple):
-    """A plane of a stream before its differences are undone."""
+class Seen:
+    """Counts of what was checked, so that a test can say that nothing is missing."""
 
-    predictor: int
-    book: int
-    integers: List[int]  # differences or residuals
-    bits: int  # of each
-    data: bytes
+    def __init__(self):
+        self.encoded = Counter()  # chunks by coding, type, and whether there are exceptions
+        self.predictors = Counter()  # chunks on a grid of differences by rank, type, predictor, and whether there are exceptions
+        self.modes = Counter()  # planes of bits by which plane of the chunk, bytes of a value, and mode
+        self.escapes = 0
 
 
 class Parts:
@@ -36,41 +41,23 @@ class Parts:
 
     def __init__(self, stream):
         self.header, reader = read_header(stream)
-        extents, bits = self.header.extents, self.header.bits
-        self.planes = []
-        self.grid, self.ones = Grid(0), 0
-        if self.header.coding != EXACT:
-            self.grid = read_grid(reader, self.header)
-            self.ones = read_exceptions(reader, self.header)
-        listed = self.ones <= most_listed(self.header.count)
-        indices, self.numbers = read_list(reader, self.ones if listed else 0, self.header)
-        self.predictor, integers = self.plane(reader, extents, bits)
-        self.interpolated = interpolates(self.predictor, extents)
-        if self.interpolated:
-            self.residuals = np.array(wrapped(integers, 32), np.int32)
-            self.positions = undo_interpolation(self.residuals, extents, self.predictor, self.header.width).reshape(extents)
+        extents, width = self.header.extents, self.header.width
+        if self.header.coding == EXACT:
+            body = Body(Grid(0), read_plane(reader, extents, self.header.bits), np.zeros(0, int), np.zeros(0, f"u{width}"))
         else:
-            self.codes = np.array(undo_differences(integers, extents, self.predictor, bits), np.int64).reshape(extents)
-        mask = np.zeros(self.header.count, int)
-        mask[indices] = 1
-        if not listed:
-            predictor, integers = self.plane(reader, extents, 32)
-            mask = np.array(undo_differences(integers, extents, predictor, 32)) & 1
-            predictor, integers = self.plane(reader, (self.ones,), bits)
-            self.wide_numbers = undo_differences(integers, (self.ones,), predictor, bits)
-            self.numbers = low_bits(self.wide_numbers, self.header)
-        self.exceptions = (mask == 1).reshape(extents)
-
-    def plane(self, reader, extents, bits):
-        """Reads a plane, and keeps its integers unchanged."""
-        at = reader.at
-        predictor, integers = read_integers(reader, extents, bits)
-        bits = 32 if interpolates(predictor, extents) else bits
-        self.planes.append(Plane(predictor, reader.data[at + 1], wrapped(integers, bits), bits, reader.data[at : reader.at]))
-        return predictor, integers
+            body = read_body(reader, self.header)
+        self.grid, self.numbers, self.ones = body.grid, body.numbers, len(body.indices)
+        self.planes = [plane for plane in (body.plane, body.mask, body.exception_bits) if plane]
+        self.interpolated, self.predictor = body.plane.interpolated, body.plane.predictor
+        if self.interpolated:
+            self.residuals = body.plane.integers
+            self.positions = body.plane.positions(width).reshape(extents)
+        else:
+            self.codes = body.plane.codes().reshape(extents)
+        self.exceptions = np.isin(np.arange(self.header.count), body.indices).reshape(extents)
 
 
-# ----------------------------------------------------------------------------------------------- section 5: the codes
+# Section 5: the codes
 
 
 class Rules:
@@ -104,30 +91,23 @@ class Rules:
         steps = (positions + 4) // 8
         return steps * self.step + (positions - 8 * steps) * (self.step * FINE)
 
-    def restored(self, steps, rest):
-        """Section 5.2's value of a number of steps and a rest, which may be 4."""
-        return in_binary64(rounded(steps * self.step + rest * (self.step * FINE), self.header), self.header)
-
     def try_codes(self):
         """Section 5.1: codes, and where rules 1 to 3 and 5 hold."""
-        most = code_limit(self.header)
         back = rounded(self.nearest * self.step + 0.0, self.header)
         fill_lost = self.values.is_fill & ((back != self.values.bits) | (np.abs(self.nearest) >= 32)) | self.is_far
         number = in_binary64(back, self.header)
-        good = (np.abs(self.x - number) <= self.bound) & (np.abs(self.nearest) < most)
+        good = (np.abs(self.x - number) <= self.bound) & (np.abs(self.nearest) < code_limit(self.header))
         good &= (np.rint(number * self.inverse) == self.nearest) & ~fill_lost
         return np.where(good, self.nearest, 0).astype("i8"), good
 
     def try_positions(self):
         """Section 5.2: the position nearest to each value, and which values are exactly on it."""
         near = np.abs(self.nearest) < self.reach
-        rest = np.rint((self.scaled - self.nearest) * (8 / (1020 / 1021)))
+        rest = np.rint((self.scaled - self.nearest) * (8 / (1020 / 1021)))  # may be 4
         positions = np.where(near, 8 * self.nearest + rest, 0).astype("i8")
-        return positions, near & self.are_on_grid(positions) & (self.restored(self.nearest, rest) == self.x)
-
-    def are_on_grid(self, positions):
-        """Section 5.2: whether the grid has these positions."""
-        return on_grid(positions, self.header.width) == positions
+        there = rounded(self.nearest * self.step + rest * (self.step * FINE), self.header)
+        on_the_grid = on_grid(positions, self.header.width) == positions
+        return positions, near & on_the_grid & (in_binary64(there, self.header) == self.x)
 
     def codes_and_exceptions(self):
         """Section 5.1: the plane of codes with those of exceptions, and the mask."""
@@ -149,7 +129,7 @@ class Rules:
         out = ~(np.abs(self.scaled[there]) < reach) | ~(np.abs(self.nearest[there]) < reach) | self.masked[there]
         by_steps = ~out & few & holds(stepped) & ~(self.is_on_position[there] & (near != stepped))
         escaped_to = on_grid(near, self.header.width)
-        escapes = np.array(wrapped((escaped_to - predicted + 98304).reshape(-1).tolist(), 32), "i8").reshape(near.shape)
+        escapes = wrapped(escaped_to - predicted + 98304, 32)
         by_escape = ~out & ~by_steps & holds(escaped_to) & (np.abs(escapes) >= 65536)
         return np.where(by_steps, steps, np.where(by_escape, escapes, 0)), ~(by_steps | by_escape)
 
@@ -201,26 +181,26 @@ def decimal_codes(parts, values):
     nearest = np.rint(values.x * parts.grid.half_step)
     good = np.abs(nearest) < code_limit(parts.header)
     codes = np.where(good, nearest, 0).astype("i8")
-    good &= values_of_decimals(codes.reshape(-1), parts.grid, parts.header).reshape(values.bits.shape) == values.bits
+    good &= values_of_decimals(codes, parts.grid, parts.header) == values.bits
     return codes_beside(codes, good), ~good
 
 
 def exact_codes(values):
-    """Section 5.3."""
-    header, bits = values.header, values.bits
+    """Section 5.3: codes, and no exceptions."""
+    header = values.header
+    numbers = values.bits.view(f"{header.kind if header.integer else 'i'}{header.width}")
+    codes = wrapped(numbers, header.bits)
     if not header.integer:
-        numbers = bits.view(f"i{header.width}").astype("i8")
-        return np.where(numbers < 0, numbers ^ ((1 << (8 * header.width - 1)) - 1), numbers)
-    return np.array(wrapped(values.integers(), header.bits), np.int64).reshape(bits.shape)
+        codes = np.where(codes < 0, codes ^ ((1 << (8 * header.width - 1)) - 1), codes)
+    return codes, np.zeros(codes.shape, bool)
 
 
 def step_codes(parts, values):
     """Section 5.4: codes, and which are exceptions."""
-    bound, integers = parts.grid.half_step, values.integers()
-    codes = [(integer + bound) // (2 * bound + 1) for integer in integers]
-    back = values_of_steps(codes, parts.grid, parts.header).reshape(values.bits.shape)
-    good = ~(values.is_fill | values.is_far) | (back == values.bits)
-    return codes_beside(np.array(codes, np.int64).reshape(good.shape), good), ~good
+    bound = parts.grid.half_step
+    codes = np.array([(integer + bound) // (2 * bound + 1) for integer in values.integers()], np.int64).reshape(values.bits.shape)
+    good = ~(values.is_fill | values.is_far) | (values_of_steps(codes, parts.grid, parts.header) == values.bits)
+    return codes_beside(codes, good), ~good
 
 
 def logarithm(numbers, terms):
@@ -266,7 +246,7 @@ def logarithm_codes(parts, values, share):
     magnitude = positions(x)
     good = (1 <= magnitude) & (magnitude < code_limit(header)) & np.isfinite(x) & (np.abs(x) >= LEAST_NORMAL)
     codes = np.where(good, np.copysign(magnitude, x), 0).astype("i8")
-    back = values_of_logarithms(codes.reshape(-1).tolist(), grid, header).reshape(values.bits.shape)
+    back = values_of_logarithms(codes, grid, header)
     number = in_binary64(back, header)
     good &= (np.abs(x - number) <= share * np.abs(x)) & (np.abs(number) >= LEAST_NORMAL) & (positions(number) == magnitude)
     good |= values.bits == 0
@@ -274,35 +254,35 @@ def logarithm_codes(parts, values, share):
     return codes_beside(codes, good), ~good
 
 
-def check_planes(tally, parts, coding, name):
-    """Sections 6.1 and 11: planes are bit planes where the dataset asks for them, and then these bytes; predictors of exceptions."""
+# Sections 6.1 and 11: the planes
+
+
+def check_planes(seen, parts, coding, name):
+    """Planes are bit planes where the dataset asks for them, and then these bytes; predictors of exceptions."""
     for what, plane in zip(("values", "mask", "exceptions"), parts.planes):
-        if (plane.book == BIT_PLANES) != (coding == BITS):
-            tally.disagree(f"{name}: encoder, coding {coding}, but book {plane.book} for the plane of {what}")
+        assert (plane.book == BIT_PLANES) == (coding == BITS), f"{name}: book {plane.book} for the plane of {what}"
         if plane.book != BIT_PLANES:
             continue
-        if plane.predictor >= INTERPOLATION:
-            tally.disagree(f"{name}: encoder, interpolation with bit planes")
+        assert plane.predictor < INTERPOLATION, f"{name}: interpolation with bit planes"
         numbers = numbers_of(plane.integers, plane.bits)
         blocks = [bit_block(numbers[at : at + 2048], encoders_mode) for at in range(0, len(numbers), 2048)]
         for block in blocks:
-            tally.modes.update((what, parts.header.width, mode) for mode in block.modes)
+            seen.modes.update((what, parts.header.width, mode) for mode in block.modes)
         expected = bit_plane([block.pack() for block in blocks], plane.predictor)
-        if plane.data != expected:
-            tally.disagree(f"{name}: encoder, plane of {what} {plane.data[:40].hex()}, by section 11 {expected[:40].hex()}")
+        assert plane.data == expected, f"{name}: plane of {what} {plane.data[:40].hex()}, by section 11 {expected[:40].hex()}"
     if len(parts.planes) == 3:
-        check_mask(tally, parts, name)
+        check_mask(parts, name)
 
 
 def encoders_mode(plane):
-    """Section 11: the mode of a plane, whose words are rows of four bytes."""
+    """Section 11.4: the mode of a plane, whose words are rows of four bytes."""
     if not plane.any():
         return EMPTY
     sparse = 64 + 4 * int(plane.any(1).sum()) + 8 * int((plane != 0).sum())
     return SPARSE if sparse < 32 * len(plane) else DENSE
 
 
-def check_mask(tally, parts, name):
+def check_mask(parts, name):
     """Section 6.1: the predictors of the mask and of the exceptions' bits, and what these are above those of a value."""
     rank = parts.exceptions.ndim
     ones = {}
@@ -313,106 +293,95 @@ def check_mask(tally, parts, name):
                 differences = np.diff(differences, axis=axis, prepend=0) & 1
         ones.setdefault(axes, int(differences.sum()))
     _, mask, bits = parts.planes
-    if mask.predictor != min(ones, key=ones.get) or not set(mask.integers) <= {0, 1}:
-        tally.disagree(f"{name}: encoder, predictor {mask.predictor} of a mask with {ones} ones")
-    if bits.predictor != 1:
-        tally.disagree(f"{name}: encoder, predictor {bits.predictor} of the exceptions' bits")
+    assert mask.predictor == min(ones, key=ones.get), f"{name}: predictor {mask.predictor} of a mask with {ones} ones"
+    assert np.isin(mask.integers, (0, 1)).all(), f"{name}: differences of the mask other than 0 and 1"
+    assert bits.predictor == 1, f"{name}: predictor {bits.predictor} of the exceptions' bits"
     header = parts.header
     extended = parts.numbers if header.kind == UNSIGNED else parts.numbers.view(f"i{header.width}")
-    if wrapped(extended.tolist(), header.bits) != parts.wide_numbers:
-        tally.disagree(f"{name}: encoder, exceptions' bits are not extended as section 5.3 extends codes")
+    assert np.array_equal(wrapped(extended, header.bits), bits.codes()), f"{name}: bits not extended as section 5.3 extends codes"
 
 
-def check_encoder(tally, stream, bits, request, name):
+# Section 11: a chunk
+
+
+def check_encoder(seen, stream, bits, request, name):
     """The codes or residuals and the mask of a stream are those that section 5 asks an encoder for, its planes section 11's."""
     header, _ = read_header(stream)
     coding, stored = header.coding, len(whole(0, STORED, header.extents, b"")) + header.count * header.width
     same = bool((bits == bits.reshape(-1)[0]).all())
-    if (coding == CONSTANT) != same:
-        tally.disagree(f"{name}: encoder, coding {coding}, where values are {'all' if same else 'not all'} equal")
-    if coding not in (STORED, CONSTANT) and len(stream) >= stored:
-        tally.disagree(f"{name}: encoder, {len(stream)} bytes are not stored ones")
+    assert (coding == CONSTANT) == same, f"{name}: coding {coding}, where values are {'all' if same else 'not all'} equal"
     if coding in (STORED, CONSTANT):
         return
+    assert len(stream) < stored, f"{name}: {len(stream)} bytes are not stored ones"
     parts = Parts(stream)
     order = "" if header.width == 1 else ">" if header.big_endian else "<"
     element = order + ("bfloat16" if header.kind == BFLOAT else f"{header.kind}{header.width}")
-    tally.encoded[coding, element, parts.ones > 0] += 1
-    check_planes(tally, parts, request.coding, name)
+    seen.encoded[coding, element, parts.ones > 0] += 1
+    check_planes(seen, parts, request.coding, name)
     with np.errstate(all="ignore"):
         values = Values(header, bits, request.fill, request.mode)
-        if not np.array_equal(values.bits[parts.exceptions], parts.numbers):
-            tally.disagree(f"{name}: encoder, other bits of exceptions")
+        assert np.array_equal(values.bits[parts.exceptions], parts.numbers), f"{name}: other bits of exceptions"
         if coding == QUANTIZED:
-            check_quantized(tally, parts, values, request, element, name)
+            check_quantized(seen, parts, values, request, element, name)
             return
-        if parts.interpolated:
-            tally.disagree(f"{name}: encoder, coding {coding} is interpolated")
-            return
+        assert not parts.interpolated, f"{name}: coding {coding} is interpolated"
         if coding == EXACT:
-            expected = exact_codes(values), np.zeros(values.bits.shape, bool)
+            expected = exact_codes(values)
         elif coding == DECIMAL:
-            if parts.grid.half_step != divisor_of_bits(values):
-                tally.disagree(f"{name}: encoder, divisor {parts.grid.half_step}, by section 11.1 {divisor_of_bits(values)}")
+            divisor = divisor_of_bits(values)
+            assert parts.grid.half_step == divisor, f"{name}: divisor {parts.grid.half_step}, by section 11.1 {divisor}"
             expected = decimal_codes(parts, values)
         elif coding == STEPS:
             bound = settled_bound(request, values)
-            if bound is not None and parts.grid.half_step != min(math.floor(bound), (1 << (header.bits - 1)) - 1):
-                tally.disagree(f"{name}: encoder, steps of {parts.grid.half_step} for a bound of {bound}")
+            if bound is not None:
+                steps = min(math.floor(bound), (1 << (header.bits - 1)) - 1)
+                assert parts.grid.half_step == steps, f"{name}: steps of {parts.grid.half_step} for a bound of {bound}"
             expected = step_codes(parts, values)
         else:
             (share,) = request.numbers
             grid = logarithm_grid(values, share)
-            if parts.grid != grid or request.mode != POINTWISE:
-                tally.disagree(f"{name}: encoder, mode {request.mode}, {parts.grid}, by section 5.5 {grid}")
+            assert parts.grid == grid and request.mode == POINTWISE, f"{name}: mode {request.mode}, {parts.grid}, by section 5.5 {grid}"
             expected = logarithm_codes(parts, values, share)
-        same_codes(tally, parts, values, [expected], name)
+        check_codes(parts, values, [expected], name)
 
 
-def same_codes(tally, parts, values, ways, name):
+def check_codes(parts, values, ways, name):
     """The codes and exceptions of a stream are those of one of these ways; what is said is of the first."""
     if any(np.array_equal(codes, parts.codes) and np.array_equal(exceptions, parts.exceptions) for codes, exceptions in ways):
         return
     codes, exceptions = ways[0]
-    if not np.array_equal(exceptions, parts.exceptions):
-        wrong = exceptions != parts.exceptions
+    wrong = exceptions != parts.exceptions
+    if wrong.any():
         what = f"the first, {values.x[wrong][0]!r}, is {'one' if exceptions[wrong][0] else 'none'} by FORMAT.md"
-        tally.disagree(f"{name}: encoder, {int(wrong.sum())} other exceptions, {what}")
-    elif not np.array_equal(codes, parts.codes):
-        wrong = codes != parts.codes
-        what = f"the first, of {values.x[wrong][0]!r}, is {codes[wrong][0]} by FORMAT.md, not {parts.codes[wrong][0]}"
-        tally.disagree(f"{name}: encoder, {int(wrong.sum())} other codes, {what}")
+        raise AssertionError(f"{name}: {wrong.sum()} other exceptions, {what}")
+    wrong = codes != parts.codes
+    what = f"the first, of {values.x[wrong][0]!r}, is {codes[wrong][0]} by FORMAT.md, not {parts.codes[wrong][0]}"
+    raise AssertionError(f"{name}: {wrong.sum()} other codes, {what}")
 
 
-def check_quantized(tally, parts, values, request, element, name):
+def check_quantized(seen, parts, values, request, element, name):
     """Sections 5.1, 5.2 and 11, for coding 2."""
     kind = "interpolated" if parts.interpolated else parts.predictor
-    tally.predictors[len(parts.header.extents), element, kind, parts.ones > 0] += 1
+    seen.predictors[len(parts.header.extents), element, kind, parts.ones > 0] += 1
     bound, half_step = settled_bound(request, values), parts.grid.half_step
     if bound is None:
         if math.frexp(half_step)[0] == 0.5:
             return  # a bound that nobody knows, or a lattice
-        if half_step != cut(half_step):
-            tally.disagree(f"{name}: encoder, half step {half_step!r}, which is not cut")
+        assert half_step == cut(half_step), f"{name}: half step {half_step!r}, which is not cut"
         bound = half_step
     of_bound, of_bits = half_step_of(bound, values), lattice_of_bits(values)
     rules = Rules(parts, values, bound)
     limits = rules.limits(parts.interpolated)
-    if parts.grid.limits != limits:
-        tally.disagree(f"{name}: encoder, limits {parts.grid.limits}, by section 11.3 {limits}")
+    assert parts.grid.limits == limits, f"{name}: limits {parts.grid.limits}, by section 11.3 {limits}"
     if not parts.interpolated:
         # The exact bits replace a bound's grid where its stream would be too long, or longer than theirs.
         ways = [rules.codes_and_exceptions()] if bound and half_step == of_bound else []
         ways += [lattice_codes(parts, values)] if half_step == of_bits else []
-        if not ways:
-            tally.disagree(f"{name}: encoder, half step {half_step!r} for a bound of {bound!r}, by section 11 {of_bound!r} or {of_bits!r}")
-            return
-        same_codes(tally, parts, values, ways, name)
+        assert ways, f"{name}: half step {half_step!r} for a bound of {bound!r}, by section 11 {of_bound!r} or {of_bits!r}"
+        check_codes(parts, values, ways, name)
         return
-    if not rules.fine:
-        tally.disagree(f"{name}: encoder, interpolation without a fine grid")
-        return
-    tally.escapes += int((np.abs(parts.residuals.astype("i8")) >= 65536).sum())
+    assert rules.fine, f"{name}: interpolation without a fine grid"
+    seen.escapes += int((np.abs(parts.residuals) >= 65536).sum())
     extents = parts.header.extents
     first = (slice(1),) * len(extents)
     at = 0
@@ -423,8 +392,5 @@ def check_quantized(tally, parts, values, request, element, name):
         worth = worth_at(predicted, parts.predictor, number, parts.header.width)
         residuals, exceptions = rules.residuals_and_exceptions(there, predicted, worth)
         wrong = (residuals != parts.residuals[at : at + residuals.size].reshape(residuals.shape)) | (exceptions != parts.exceptions[there])
-        if wrong.any():
-            value = rules.x[there][wrong][0]
-            tally.disagree(f"{name}: encoder, {int(wrong.sum())} residuals of stride {stride}, axes {axes}; the first for {value!r}")
-            return
+        assert not wrong.any(), f"{name}: {wrong.sum()} residuals of stride {stride}, axes {axes}; the first for {rules.x[there][wrong][0]!r}"
         at += residuals.size

@@ -1,58 +1,74 @@
-"""Streams at the edges of single rules of sections 2 to 8, which must be read or refused; bit_plane_edges.py has those of section 9.2."""
+"""Streams at the edges of single rules of sections 2 to 8, which must be read or refused. test_bit_planes.py has those of section 9.2."""
+
+from __future__ import annotations
 
 import itertools
 import struct
 
 import numpy as np
+import pytest
 
-from quire_decoder import (
-    CONSTANT, DECIMAL, EXACT, FLOAT, INTERPOLATION, LEAST_STEP, LOGARITHMIC, NO_LOWER, NO_UPPER, QUANTIZED, STEPS, STORED, SYMBOLS, VALUE_TYPES,
-    Reader, interpolates, read_plane,
+from craft import (
+    EVERY_TYPE, Element, coding_of, exact_bits, exact_tokens, grid, has_fine_grid, leb128, listed, packed_book, plane_header, signed, whole,
+    with_grid, with_header,
 )  # fmt: skip
-from stream_check import TYPES, read_by_both, verdict, words_of
-from stream_craft import (
-    EVERY_TYPE, Craft, Element, any_kind, coding_of, exact_bits, grid, has_fine_grid, leb128, listed, packed_book, plane_header, signed, whole,
-    with_header,
-)  # fmt: skip
+from decoder.books import CUSTOM_BOOK, SYMBOLS
+from decoder.header import BFLOAT, CONSTANT, DECIMAL, EXACT, FLOAT, LOGARITHMIC, QUANTIZED, STEPS, STORED, VALUE_TYPES, Reader
+from decoder.planes import read_plane
+from decoder.prediction import INTERPOLATION, interpolates
+from decoder.quantization import LEAST_STEP, NO_LOWER, NO_UPPER
+from random_streams import RandomStreams
+from readers import TYPES, verdict, words_of
+from sampling import is_full
 
-LOSSLESS = words_of(0)
 ABSOLUTE = words_of(1, 1e-3)
+VALUE = b"\1\2\3\4"
 
 
-def edges(plugin, tally, rng, number):
+def elements_of(coding):
+    """The types that a coding fits."""
+    return [element for element in map(Element, EVERY_TYPE) if coding in element.codings]
+
+
+def plane_of_codes(codes, element, rng):
+    """A plane of 48 codes: these, and any other ones."""
+    codes = codes + [int.from_bytes(rng.bytes(8), "little") for _ in range(48 - len(codes))]
+    return exact_bits(signed(codes, element.bits), 0, element.bits)
+
+
+def test_turns_of_interpolation(plugin):
     """Residuals where the formulas of section 6.2 turn, and positions where the values of section 5.2 turn."""
-    craft = Craft(rng)
+    rng = np.random.default_rng(8)
+    streams = RandomStreams(rng)
     turns = [side + by for side in (0, 65536, -65536, 98304, 98304 - 32768, 98304 + 32767, -98304) for by in (-1, 0, 1)]
     turns += [2**31 - 1, -(2**31), -(2**31) + 1, 2**31 - 98304, 98304 - 2**31, 2**30, -(2**30)]
     # An escape to each of the last and the first positions.
     turns += [(position + 98304 + 2**31) % 2**32 - 2**31 for position in range(2**31 - 9, 2**31 + 9)]
     bounds = {4: (1.0, 1e-28, 1e30, 1e35, 3e38, 1e300), 8: (1.0, 1e-290, 1e299, 8e307)}
     shapes = ((1,), (2,), (7,), (24,), (3, 5), (6, 1), (4, 9), (3, 4, 5), (2, 2, 2), (2, 3, 2, 3), (4, 5, 6, 7), (1, 3, 1, 4))
-    for turn in range(number):
+    for turn in range(5000 if is_full() else 600):
         shape, element = shapes[turn % len(shapes)], Element(TYPES[int(rng.integers(4))])
         bound = float(rng.choice(bounds[element.width]))
         residuals = rng.choice(turns, int(np.prod(shape)))
         residuals[rng.random(residuals.size) < rng.choice([0, 0.5, 0.95])] = 0
-        plane = (craft.exactly, exact_bits)[turn % 2](residuals, any_kind(rng, shape))
-        stream = craft.around(plane, shape, element, bound, 0)
-        tally.crafted += 1
+        plane = (exact_tokens, exact_bits)[turn % 2](residuals, streams.kind(shape))
         name = f"edges {turn} {element} {shape} {bound} {residuals[:9].tolist()}"
-        read_by_both(plugin.dataset(shape, shape, element, ABSOLUTE), tally, stream, name)
+        verdict(plugin.dataset(shape, element, ABSOLUTE), with_grid(plane, shape, element, bound), name, True)
 
 
-def predictors(plugin, tally, rng):
+def test_predictors(plugin):
     """Every byte as the predictor of each plane, and the least step that an interpolated plane may have."""
-    craft = Craft(rng)
+    rng = np.random.default_rng(7)
     ones = 20  # of 48 values: more than a list takes
     for turn, extents in enumerate(((48,), (4, 12), (1, 48), (4, 3, 4), (2, 3, 4, 2), (1, 1, 1, 48))):
         element = Element(TYPES[turn % 4])
-        dataset = plugin.dataset((48,), (48,), element, ABSOLUTE)
+        dataset = plugin.dataset((48,), element, ABSOLUTE)
         axes = range(1 << len(extents))
         there = rng.permutation(np.arange(48) < ones).reshape(extents).astype(int)
 
         def check(name, good, planes, ones, bound=1.0):
-            stream = craft.around(planes, extents, element, bound, ones)
-            verdict(dataset, tally, stream, f"{element} {extents} {name}", good)
+            stream = with_grid(planes, extents, element, bound, ones)
+            verdict(dataset, stream, f"{element} {extents} {name}", good)
 
         def mask(coded, byte):
             differences = there
@@ -61,7 +77,7 @@ def predictors(plugin, tally, rng):
                     differences = np.diff(differences, axis=-1 - axis, prepend=0) & 1
             return coded(differences.reshape(-1), byte)
 
-        tokens = craft.exactly
+        tokens = exact_tokens
         for coded, other in ((tokens, exact_bits), (exact_bits, tokens)):
             plain, interpolated, sums, bits = coded(range(48), 0), other(range(48), INTERPOLATION), mask(other, 0), other(range(ones), 0)
             for byte in range(256):
@@ -80,113 +96,79 @@ def predictors(plugin, tally, rng):
                 check(f"half step {bound!r}, predictor {byte}", good or not byte, coded(range(48), byte), 0, bound)
 
 
-def limits(plugin, tally, rng):
+@pytest.mark.parametrize("element", map(Element, EVERY_TYPE), ids=str)
+def test_limits(plugin, element):
     """Sections 4 and 5.1: which bodies may have limits, and limits about all turns of their positions."""
-    craft = Craft(rng)
-    for name in EVERY_TYPE:
-        element = Element(name)
-        dataset = plugin.dataset((48,), (48,), element, LOSSLESS)
-        floating = LOGARITHMIC in element.codings
-        plane = exact_bits(range(-24, 24), 0, element.bits)
+    dataset = plugin.dataset((48,), element)
+    plane = exact_bits(range(-24, 24), 0, element.bits)
 
-        def check(what, half_step, limits, good, offset=None, plane=plane):
-            stream = craft.around(plane, (48,), element, half_step, 0, offset, limits)
-            verdict(dataset, tally, stream, f"{element}, limits {limits} {what}", good)
+    def check(what, half_step, limits, good, offset=None, plane=plane):
+        stream = with_grid(plane, (48,), element, half_step, 0, offset, limits)
+        verdict(dataset, stream, f"{element}, limits {limits} {what}", good)
 
-        if not floating:
-            check("of steps", 1, (-8, 8), False)
-            continue
-        check("of decimals", 100, (-8, 8), False)
-        check("of logarithms", 1.0, (-8, 8), False, 0)
-        least = LEAST_STEP.get((element.kind, element.width), 2.0) / 2
-        for half_step in (1.0, least, float(np.nextafter(least, 0)), 1e-300, 2.0**1022, 0.0, 2.0**1023, np.inf, np.nan):
-            good = has_fine_grid(element, half_step) and half_step < 2.0**1023
-            check(f"half step {half_step!r}", half_step, (-8, 8), good)
-        fine = has_fine_grid(element, 1.0)
-        ends = (NO_LOWER, NO_LOWER + 1, -9, -8, -4, -1, 0, 1, 7, 8193, *range(NO_UPPER - 5, NO_UPPER + 1))
-        interpolated = exact_bits(range(-24, 24), INTERPOLATION | 1)
-        for two in itertools.product(ends, repeat=2):
-            check("of differences", 1.0, two, fine and two[0] <= two[1])
-            check("of an interpolated plane", 1.0, two, fine and two[0] <= two[1], plane=interpolated)
-        body = grid(1.0, None, (-8, 8)) + bytes(4) + plane
-        for end in range(len(body)):
-            verdict(dataset, tally, whole(element, QUANTIZED, (48,), body[:end]), f"{element}, {end} bytes of a body with limits", False)
+    if not element.floating:
+        check("of steps", 1, (-8, 8), False)
+        return
+    check("of decimals", 100, (-8, 8), False)
+    check("of logarithms", 1.0, (-8, 8), False, 0)
+    least = LEAST_STEP.get((element.kind, element.width), 2.0) / 2
+    for half_step in (1.0, least, float(np.nextafter(least, 0)), 1e-300, 2.0**1022, 0.0, 2.0**1023, np.inf, np.nan):
+        good = has_fine_grid(element, half_step) and half_step < 2.0**1023
+        check(f"half step {half_step!r}", half_step, (-8, 8), good)
+    fine = has_fine_grid(element, 1.0)
+    ends = (NO_LOWER, NO_LOWER + 1, -9, -8, -4, -1, 0, 1, 7, 8193, *range(NO_UPPER - 5, NO_UPPER + 1))
+    interpolated = exact_bits(range(-24, 24), INTERPOLATION | 1)
+    for two in itertools.product(ends, repeat=2):
+        check("of differences", 1.0, two, fine and two[0] <= two[1])
+        check("of an interpolated plane", 1.0, two, fine and two[0] <= two[1], plane=interpolated)
+    body = grid(1.0, None, (-8, 8)) + bytes(4) + plane
+    for end in range(len(body)):
+        verdict(dataset, whole(element, QUANTIZED, (48,), body[:end]), f"{element}, {end} bytes of a body with limits", False)
 
 
-def rules(plugin, tally, rng):
-    """Single rules at their edges: which streams must be read, and which refused."""
-    element = Element("<f4")
-    dataset, craft = plugin.dataset((48,), (48,), element, ABSOLUTE), Craft(rng)
+@pytest.fixture(name="check")
+def check_of_48_values(plugin):
+    """Has both readers read or refuse a stream of 48 values of binary32."""
+    dataset = plugin.dataset((48,), Element("<f4"), ABSOLUTE)
 
     def check(name, stream, good):
-        verdict(dataset, tally, stream, name, good)
+        verdict(dataset, stream, name, good)
 
-    def constant(*extents):
-        return whole(element, CONSTANT, extents, b"\1\2\3\4")
+    return check
 
-    plain = craft.plane((48,), 32)
 
-    def quantized(bound, ones=0, rest=b""):
-        return craft.around(plain + rest, (48,), element, float(bound), ones)
+def quantized(planes, half_step=1.0, ones=0):
+    """A quantized stream of 48 values of binary32."""
+    return with_grid(planes, (48,), Element("<f4"), float(half_step), ones)
 
+
+def test_half_steps(check):
+    """Section 4. test_limits has negative ones."""
+    plane = RandomStreams(np.random.default_rng(5)).plane((48,), 32)
     least = 2.0**-1025
-    above = np.nextafter(least, 1)
-    for bound in (above, 2.0**1022, np.nextafter(2.0**1023, 0), 1.0):
-        check(f"bound {bound}", quantized(bound), True)
-    for bound in (least, 5e-324, 2.0**1023, np.inf, np.nan, 0.0, -0.0):  # limits() has negative ones
-        check(f"bound {bound}", quantized(bound), False)
+    for half_step in (np.nextafter(least, 1), 2.0**1022, np.nextafter(2.0**1023, 0), 1.0):
+        check(f"half step {half_step}", quantized(plane, half_step), True)
+    for half_step in (least, 5e-324, 2.0**1023, np.inf, np.nan, 0.0, -0.0):
+        check(f"half step {half_step}", quantized(plane, half_step), False)
+
+
+def test_extents(check):
+    """Section 3: extents of 48 values, and of another number."""
+    streams = RandomStreams(np.random.default_rng(5))
     for extents in ((48,), (4, 12), (1, 48), (48, 1), (4, 3, 4), (2, 3, 4, 2), (1, 1, 1, 48)):
-        check(f"extents {extents}", craft.stream(extents, element, 1e-3), True)
-        check(f"constant, extents {extents}", constant(*extents), True)
+        check(f"extents {extents}", streams.stream(extents, Element("<f4"), 1e-3), True)
+        check(f"constant, extents {extents}", whole(Element("<f4"), CONSTANT, extents, VALUE), True)
     fifth = pow(5, -1, 1 << 64)  # 5 × (48 × fifth) is 48 modulo 2^64
     for extents in ((49,), (1 << 32, 1 << 32), (1 << 48,), (1 << 49,), (5, 48 * fifth % (1 << 64))):
-        check(f"constant, extents {extents}", constant(*extents), False)
-    headers(check, rng)
-
-    mask, ones = b"", 0
-    while not 17 < ones < 48:  # more than a list takes
-        mask = craft.plane((48,), 32)
-        ones = sum(value & 1 for value in read_plane(Reader(mask, 0), (48,), 32))
-    for said in (0, 1, 16, 17, ones - 1, ones, ones + 1, 48, 49, 1 << 31, ones + (1 << 31), (1 << 32) - 1):
-        rest = mask + craft.plane((min(said, 99),), 32) if said else b""
-        check(f"{said} exceptions, {ones} in the mask", quantized(1.0, said, rest), said in (0, ones))
-    check("a mask without exceptions", quantized(1.0, 0, mask), False)
-
-    # Books: 0 and the difference 1, in codes of 1 bit; then what is wrong with it.
-    for name, book, good in (
-        ("complete", {30: 1, 31: 1}, True),
-        ("12 bits", {**{30 + n: n + 1 for n in range(12)}, 42: 12}, True),
-        ("12 bits in an incomplete book", {30 + n: n + 1 for n in range(12)}, False),
-        ("one symbol", {30: 1}, False),
-        ("no symbol", {}, False),
-        ("too few", {30: 1, 31: 2}, False),
-        ("too many", {30: 1, 31: 1, 75: 12}, False),
-        ("a code of 2 bits too many", {30: 1, 31: 1, 75: 2}, False),
-    ):
-        lengths = [book.get(symbol, 0) for symbol in range(SYMBOLS)]
-        whole_book = packed_book(lengths)
-        for what, data, intact in (
-            ("", whole_book, True),
-            (", a bit behind it", packed_book(lengths, 1), False),
-            (", the last bit of its padding", whole_book[:-1] + bytes([whole_book[-1] | 0x80]), False),
-            (", 4 bytes more", whole_book + bytes(4), False),
-            (", 4 bytes less", whole_book[:-4], False),
-        ):
-            plain = plane_header(0, 255, 0, 0) + data  # W = E = 0: codes of zeros only
-            check(f"book {name}{what}", quantized(1.0), good and intact)
-    runs = packed_book([1, 1] + [0] * (SYMBOLS - 2))
-    plain = plane_header(0, 255, 0, 0) + runs
-    check("runs to the end of the block", quantized(1.0), True)
-    plain = plane_header(0, 255, 8, 0) + runs + b"\1\0\0\0" + b"\0\x80\0\0"
-    check("a run over the end of the block", quantized(1.0), False)
+        check(f"constant, extents {extents}", whole(Element("<f4"), CONSTANT, extents, VALUE), False)
 
 
-def headers(check, rng):
-    """Section 3: the version, the extents and the left-out extent, of 48 values of 4 bytes."""
-    value, values, number = b"\1\2\3\4", rng.bytes(192), Element("<f4").value_type
+def test_headers(check):
+    """Section 3: the version, how extents are written, and the left-out extent."""
+    values, number = bytes(range(192)), Element("<f4").value_type
 
     def constant(extents, packed=CONSTANT, version=0x90):
-        return with_header(number, packed, extents, value, version)
+        return with_header(number, packed, extents, VALUE, version)
 
     for version in range(256):
         check(f"version byte {version:#x}", constant(leb128(48), CONSTANT, version), version == 0x90)
@@ -221,21 +203,63 @@ def headers(check, rng):
     check("stored, padding that is not 0", with_header(number, STORED, b"\0\1", values), False)
 
 
-def lists(plugin, tally, rng):
+def test_masks(check):
+    """Section 4: the number of exceptions, and the ones of their mask."""
+    streams = RandomStreams(np.random.default_rng(5))
+    plane, mask, ones = streams.plane((48,), 32), b"", 0
+    while not 17 < ones < 48:  # more than a list takes
+        mask = streams.plane((48,), 32)
+        ones = int((read_plane(Reader(mask), (48,), 32).codes() & 1).sum())
+    for said in (0, 1, 16, 17, ones - 1, ones, ones + 1, 48, 49, 1 << 31, ones + (1 << 31), (1 << 32) - 1):
+        rest = mask + streams.plane((min(said, 99),), 32) if said else b""
+        check(f"{said} exceptions, {ones} in the mask", quantized(plane + rest, 1.0, said), said in (0, ones))
+    check("a mask without exceptions", quantized(plane + mask), False)
+
+
+def test_books(check):
+    """Section 8: books with codes for 0 and the difference 1, and what is wrong with them."""
+    for name, book, good in (
+        ("complete", {30: 1, 31: 1}, True),
+        ("12 bits", {**{30 + n: n + 1 for n in range(12)}, 42: 12}, True),
+        ("12 bits in an incomplete book", {30 + n: n + 1 for n in range(12)}, False),
+        ("one symbol", {30: 1}, False),
+        ("no symbol", {}, False),
+        ("too few", {30: 1, 31: 2}, False),
+        ("too many", {30: 1, 31: 1, 75: 12}, False),
+        ("a code of 2 bits too many", {30: 1, 31: 1, 75: 2}, False),
+    ):
+        lengths = [book.get(symbol, 0) for symbol in range(SYMBOLS)]
+        packed = packed_book(lengths)
+        for what, data, intact in (
+            ("", packed, True),
+            (", a bit behind it", packed_book(lengths, 1), False),
+            (", the last bit of its padding", packed[:-1] + bytes([packed[-1] | 0x80]), False),
+            (", 4 bytes more", packed + bytes(4), False),
+            (", 4 bytes less", packed[:-4], False),
+        ):
+            # W = E = 0: codes of zeros only.
+            check(f"book {name}{what}", quantized(plane_header(0, CUSTOM_BOOK, 0, 0) + data), good and intact)
+    runs = packed_book([1, 1] + [0] * (SYMBOLS - 2))
+    check("runs to the end of the block", quantized(plane_header(0, CUSTOM_BOOK, 0, 0) + runs), True)
+    over = plane_header(0, CUSTOM_BOOK, 8, 0) + runs + b"\1\0\0\0" + b"\0\x80\0\0"
+    check("a run over the end of the block", quantized(over), False)
+
+
+def test_lists(plugin):
     """Section 4: the list of few exceptions at its limits, its indices, and its padding."""
-    craft = Craft(rng)
+    rng = np.random.default_rng(9)
     counts = (1, 2, 16, 17, 48, 4095, 4096, 4097, 8191, 8192, 70000)
     for turn, (count, name) in enumerate([(count, None) for count in counts] + [(48, name) for name in EVERY_TYPE]):
         element = Element(name or TYPES[turn % 4])
-        dataset = plugin.dataset((count,), (count,), element, LOSSLESS)
+        dataset = plugin.dataset((count,), element)
         width = element.width
         half_step, offset = [(1.0, None), (1.0, 0), (1, None)][turn % 2 if STEPS not in element.codings else 2]
         plane = exact_bits([0] * count, 0)
         limit = 16 + count // 4096
 
         def check(name, planes, ones, good):
-            stream = craft.around(planes, (count,), element, half_step, ones, offset)
-            verdict(dataset, tally, stream, f"{element} {count} values, {name}", good)
+            stream = with_grid(planes, (count,), element, half_step, ones, offset)
+            verdict(dataset, stream, f"{element} {count} values, {name}", good)
 
         for ones in sorted({0, 1, 2, 3, 4, limit - 1, limit, limit + 1, 2 * limit}):
             if ones > count:
@@ -289,9 +313,9 @@ def lists(plugin, tally, rng):
             check("each of the bits padded", listed(indices, padded) + plane, 6, False)
 
 
-def bodies(plugin, tally, rng):
+def test_bodies(plugin):
     """Section 2 and the table of section 3: which coding fits which type, and the bodies that all types may have."""
-    craft = Craft(rng)
+    rng = np.random.default_rng(11)
     plane = exact_bits(range(48), 0)
     bodies_of = {
         QUANTIZED: grid(1.0) + bytes(4) + plane,
@@ -300,12 +324,11 @@ def bodies(plugin, tally, rng):
         LOGARITHMIC: grid(1.0, 0) + bytes(4) + plane,
         DECIMAL: grid(1) + bytes(4) + plane,
     }
-    for name in EVERY_TYPE:
-        element = Element(name)
-        dataset = plugin.dataset((48,), (48,), element, LOSSLESS)
+    for element in map(Element, EVERY_TYPE):
+        dataset = plugin.dataset((48,), element)
 
         def check(what, stream, good):
-            verdict(dataset, tally, stream, f"{element}: {what}", good)
+            verdict(dataset, stream, f"{element}: {what}", good)
 
         bodies_of[STORED], bodies_of[CONSTANT] = rng.bytes(48 * element.width), rng.bytes(element.width)
         for coding, body in bodies_of.items():
@@ -327,86 +350,72 @@ def bodies(plugin, tally, rng):
         for half_step, offset in ((1.0, None), (1.0, 0), (1, None)):
             coding = coding_of(element, half_step, offset)
             good = coding == QUANTIZED and (element.kind, element.width) in LEAST_STEP
-            check(f"coding {coding}, interpolated", craft.around(interpolated, (48,), element, half_step, 0, offset), good)
+            check(f"coding {coding}, interpolated", with_grid(interpolated, (48,), element, half_step, 0, offset), good)
         # A plane's predictor, of exact integers in four dimensions.
         for byte in range(256):
-            coded = (craft.exactly, exact_bits)[byte % 2](range(48), byte)
+            coded = (exact_tokens, exact_bits)[byte % 2](range(48), byte)
             check(f"exact, predictor {byte:#x}", whole(element, EXACT, (2, 3, 4, 2), coded), byte < 16)
 
 
-def exact(plugin, tally, rng):
+def test_exact(plugin):
     """Section 5.3: codes at the ends of each type, and codes that are no type's."""
-    for name in EVERY_TYPE:
-        element = Element(name)
-        dataset = plugin.dataset((48,), (48,), element, LOSSLESS)
+    rng = np.random.default_rng(12)
+    for element in map(Element, EVERY_TYPE):
+        dataset = plugin.dataset((48,), element)
         top = 8 * element.width - 1
         ends = [side + by for side in (0, 1 << top, -(1 << top), 1 << (top + 1), 1 << (element.bits - 1)) for by in (-2, -1, 0, 1, 2)]
         for turn in range(4):
-            codes = ends + [int.from_bytes(rng.bytes(8), "little") for _ in range(48 - len(ends))]
-            plane = exact_bits(signed(codes, element.bits), 0, element.bits)
-            read_by_both(dataset, tally, whole(element, EXACT, (48,), plane), f"exact codes {turn} of {element}")
-            tally.crafted += 1
+            stream = whole(element, EXACT, (48,), plane_of_codes(ends, element, rng))
+            verdict(dataset, stream, f"exact codes {turn} of {element}", True)
 
 
-def steps(plugin, tally, rng):
+def test_steps(plugin):
     """Section 5.4: the bound's limits, and multiples within a type's range and beyond."""
-    craft = Craft(rng)
-    for name in EVERY_TYPE:
-        element = Element(name)
-        if STEPS not in element.codings:
-            continue
-        dataset = plugin.dataset((48,), (48,), element, LOSSLESS)
+    rng = np.random.default_rng(13)
+    for element in elements_of(STEPS):
+        dataset = plugin.dataset((48,), element)
         top = element.bits - 1
         plane = exact_bits(range(48), 0)
         for bound in (0, 1, 2, (1 << 31) - 1, 1 << 31, (1 << 32) + 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1):
-            stream = craft.around(plane, (48,), element, bound, 0)
-            verdict(dataset, tally, stream, f"steps of {element}, bound {bound}", 1 <= bound < 1 << top)
+            stream = with_grid(plane, (48,), element, bound)
+            verdict(dataset, stream, f"steps of {element}, bound {bound}", 1 <= bound < 1 << top)
         ends = (0, (1 << 8 * element.width) - 1, 1 << (8 * element.width - 1), -(1 << (8 * element.width - 1)))
         for bound in (1, 2, 3, 127, 1 << 14, (1 << 30) - 1, 1 << 30, (1 << top) - 1):
             step = 2 * bound + 1
             turns = [end // step + by for end in ends for by in (-1, 0, 1, 2)]
             turns += [side + by for side in (0, 1 << top, 1 << (top - 1), 1 << (top // 2)) for by in (-1, 0, 1)]
-            turns += [int.from_bytes(rng.bytes(8), "little") for _ in range(48 - len(turns))]
-            stream = craft.around(exact_bits(signed(turns, element.bits), 0, element.bits), (48,), element, bound, 0)
-            read_by_both(dataset, tally, stream, f"codes of {element} in steps, bound {bound}")
-            tally.crafted += 1
+            stream = with_grid(plane_of_codes(turns, element, rng), (48,), element, bound)
+            verdict(dataset, stream, f"codes of {element} in steps, bound {bound}", True)
 
 
-def decimals(plugin, tally, rng):
+def test_decimals(plugin):
     """Section 5.6: the divisor's limits, and codes whose quotients are rounded in all ways."""
-    craft = Craft(rng)
-    for name in EVERY_TYPE:
-        element = Element(name)
-        if DECIMAL not in element.codings:
-            continue
-        dataset = plugin.dataset((48,), (48,), element, LOSSLESS)
+    rng = np.random.default_rng(18)
+    for element in elements_of(DECIMAL):
+        dataset = plugin.dataset((48,), element)
         plane = exact_bits(range(48), 0)
         for divisor in (0, 1, 2, 10**7, (1 << 53) - 1, 1 << 53, (1 << 53) + 1, 0x4059000000000000, 1 << 63, (1 << 64) - 1):
-            stream = craft.around(plane, (48,), element, divisor, 0)
-            verdict(dataset, tally, stream, f"decimals of {element}, divisor {divisor}", 1 <= divisor <= 1 << 53)
+            stream = with_grid(plane, (48,), element, divisor)
+            verdict(dataset, stream, f"decimals of {element}, divisor {divisor}", 1 <= divisor <= 1 << 53)
         half = 1 << (element.bits - 1)
         for divisor in (1, 3, 10, 100, 10**4, 10**7, 2**40 + 1, (1 << 53) - 1, 1 << 53, int(rng.integers(1, 1 << 53))):
             turns = [side + by for side in (0, half, half // 2, divisor, -divisor, 1 << 24, 1 << 53) for by in (-2, -1, 0, 1, 2)]
             turns += [int.from_bytes(rng.bytes(8), "little") >> int(rng.integers(64)) for _ in range(48 - len(turns))]
-            stream = craft.around(exact_bits(signed(turns, element.bits), 0, element.bits), (48,), element, divisor, 0)
-            read_by_both(dataset, tally, stream, f"codes of {element} over {divisor}")
-            tally.crafted += 1
+            stream = with_grid(plane_of_codes(turns, element, rng), (48,), element, divisor)
+            verdict(dataset, stream, f"codes of {element} over {divisor}", True)
 
 
-def logarithms(plugin, tally, rng, number):
+def test_logarithms(plugin):
     """Section 5.5: the grid's limits, and codes whose values overflow, vanish, or are rounded in all ways."""
-    craft = Craft(rng)
+    rng = np.random.default_rng(14)
     least, end = 2.0**-1025, 1 << 63
-    for name in EVERY_TYPE:
-        element = Element(name)
-        if LOGARITHMIC not in element.codings:
-            continue
-        dataset = plugin.dataset((48,), (48,), element, LOSSLESS)
+    for element in elements_of(LOGARITHMIC):
+        dataset = plugin.dataset((48,), element)
         plane = exact_bits(range(48), 0)
 
         def check(what, half_step, offset, good, plane=plane):
-            stream = craft.around(plane, (48,), element, half_step, 0, offset)
-            verdict(dataset, tally, stream, f"logarithms of {element}, {what}", good)
+            stream = with_grid(plane, (48,), element, half_step, 0, offset)
+            verdict(dataset, stream, f"logarithms of {element}, {what}", good)
 
         for half_step in (least, 5e-324, 2.0**1023, np.inf, -np.inf, np.nan, 0.0, -0.0, -1.0):
             check(f"half step {half_step!r}", half_step, 0, False)
@@ -417,19 +426,18 @@ def logarithms(plugin, tally, rng, number):
         for offset in (0, 1, -1, 47, -48, end - 1, end - 48, -end, 1 - end, (1 << 53) + 1, -(1 << 53) - 1, 1 << 62):
             # Sums that wrap, and codes that are the least of their width.
             turns = [side + by for side in (0, half, half // 2, -offset, offset, end - offset) for by in (-2, -1, 0, 1, 2)]
-            turns += [int.from_bytes(rng.bytes(8), "little") for _ in range(48 - len(turns))]
+            codes = plane_of_codes(turns, element, rng)
             for half_step in (2.0**-60, 2.0**-50, 2.0**-12, 0.5, 1000.0):
-                codes = exact_bits(signed(turns, element.bits), 0, element.bits)
                 check(f"half step {half_step!r}, codes about offset {offset}", half_step, offset, True, codes)
         # Logarithms where the type's range ends, at its last bits, and where E brings what it is given to within 2000.
         range_ends = {2: (-25, -14, 15, 16), 4: (-150, -149, -126, 127, 128), 8: (-1075, -1074, -1023, -1022, 1023, 1024)}[element.width]
-        if name.endswith("bfloat16"):
+        if element.kind == BFLOAT:
             range_ends = (-134, -133, -126, 127, 128)
-        for turn in range(number):
+        for turn in range(1000 if is_full() else 60):
             half_step = float(rng.choice([2.0**-11, 2.0**-30, 1.2345e-3, 0.3, 7e-11, 0.25]))
             center = float(rng.choice([*range_ends, -2000, 2000, 0, rng.uniform(range_ends[0], range_ends[-1])]))
             offset = int(center / (2 * half_step)) - int(rng.integers(100))
             codes = rng.integers(1, 200, 48) * rng.choice([-1, 1], 48)
             codes[rng.random(48) < 0.05] = 0
-            plane = (craft.exactly if element.bits == 32 and turn % 2 else exact_bits)(codes, 0)
+            plane = (exact_tokens if element.bits == 32 and turn % 2 else exact_bits)(codes, 0)
             check(f"half step {half_step!r}, logarithms about {center}", half_step, offset, True, plane)

@@ -1,9 +1,12 @@
-"""Values of every kind and type, for decoder_matrix.py and the modules beside it."""
+"""Values of every kind and type, to be compressed."""
+
+from __future__ import annotations
 
 import numpy as np
 
-from quire_decoder import rounded
-from stream_check import FILL
+from decoder.quantization import rounded
+
+FILL = 7.25
 
 
 def field(kind, shape, dtype, bound, rng):

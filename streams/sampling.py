@@ -1,7 +1,5 @@
 """Samples of large matrices: a run takes a part of the cases, another day's run another part. Every value of every dimension is in each sample.
 
-    sampling.py check       the samples have what they promise; ends with 1 if not
-
 QUIRE_FULL_MATRIX=1 takes all cases, before a release. Samples are drawn by a seed, the day's number unless QUIRE_SEED gives another one.
 Reports print `said()`, with which another run takes the same sample. codec/tests/common/sampling.rs has the samples of Rust's tests.
 """
@@ -9,11 +7,12 @@ Reports print `said()`, with which another run takes the same sample. codec/test
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import random
-import sys
 import time
-from typing import Any, Iterable, Sequence, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
 
 Case = TypeVar("Case")
 
@@ -42,8 +41,8 @@ def sample(name: str, dimensions: Sequence[Iterable[Any]], part: int) -> list[tu
     """About one in `part` cases of a matrix of these dimensions, in its order; all of them if the whole matrix is asked for."""
     values = [list(dimension) for dimension in dimensions]
     sizes = [len(dimension) for dimension in values]
-    chosen = _all(sizes) if is_full() else _covering(generator(name), sizes, -(-_product(sizes) // part))
-    print(f"{name}: {len(chosen)} of {_product(sizes)} cases, {said()}", flush=True)
+    chosen = all_of(sizes) if is_full() else covering(generator(name), sizes, -(-math.prod(sizes) // part))
+    print(f"{name}: {len(chosen)} of {math.prod(sizes)} cases, {said()}", flush=True)
     return [tuple(dimension[index] for dimension, index in zip(values, case)) for case in chosen]
 
 
@@ -59,45 +58,15 @@ def is_taken(name: str, number: int, share: int, shares: int) -> bool:
     return is_full() or (number + generator(name).randrange(shares)) % shares == share
 
 
-def _all(sizes: Sequence[int]) -> list[tuple[int, ...]]:
+def all_of(sizes: Sequence[int]) -> list[tuple[int, ...]]:
     return list(itertools.product(*map(range, sizes)))
 
 
-def _product(sizes: Sequence[int]) -> int:
-    product = 1
-    for size in sizes:
-        product *= size
-    return product
-
-
-def _covering(rng: random.Random, sizes: Sequence[int], count: int) -> list[tuple[int, ...]]:
+def covering(rng: random.Random, sizes: Sequence[int], count: int) -> list[tuple[int, ...]]:
     """`count` cases, or as many more as it takes to have every value of every dimension."""
     # Cases along a diagonal have every value, and shuffled dimensions another diagonal each day.
     shuffled = [rng.sample(range(size), size) for size in sizes]
     chosen = {tuple(values[at % len(values)] for values in shuffled) for at in range(max(sizes))}
-    rest = sorted(set(_all(sizes)) - chosen)
+    rest = sorted(set(all_of(sizes)) - chosen)
     chosen.update(rng.sample(rest, max(0, min(count - len(chosen), len(rest)))))
     return sorted(chosen)
-
-
-def check() -> None:
-    """A sample has every value of every dimension and no case twice, and other seeds give other ones."""
-    for sizes in ((1, 1, 1), (26, 8, 4), (3, 40, 2), (5, 5, 5)):
-        everything, samples = _product(sizes), set()
-        for number, part in itertools.product(range(50), (1, 3, 10, 1000)):
-            chosen = _covering(random.Random(number), sizes, -(-everything // part))
-            assert len(chosen) == len(set(chosen)) == max(-(-everything // part), max(sizes)), (sizes, part, len(chosen))
-            for axis, size in enumerate(sizes):
-                assert {case[axis] for case in chosen} == set(range(size)), (sizes, part, number, axis)
-            if part == 10:
-                samples.add(tuple(chosen))
-        assert everything < 50 or len(samples) > 40, (sizes, len(samples))
-        assert _covering(random.Random(1), sizes, everything) == _all(sizes), sizes
-    for name in "abc" if not is_full() else "":
-        taken = [[number for number in range(30) if is_taken(name, number, share, 3)] for share in range(3)]
-        assert sorted(itertools.chain(*taken)) == list(range(30)) and [len(numbers) for numbers in taken] == [10] * 3, (name, taken)
-    print("samples have every value of every dimension")
-
-
-if __name__ == "__main__":
-    sys.exit(check() if sys.argv[1:] == ["check"] else __doc__)
