@@ -65,7 +65,7 @@ python3 plugin-tests/py/documents.py lint
 # hdf5-sys looks at libhdf5-dev's headers, so nothing compiles without it.
 part "clients from Debian: h5py, h5py with MPI, the HDF5 tools and headers, netCDF, Open MPI"
 need_apt gcc g++ libc6-dev binutils pkg-config cmake make libhdf5-dev hdf5-tools netcdf-bin \
-  python3-h5py python3-h5py-mpi python3-mpi4py openmpi-bin libopenmpi-dev openssh-client
+  python3-h5py python3-h5py-mpi python3-mpi4py python3-pytest openmpi-bin libopenmpi-dev openssh-client
 
 part "CUDA's compiler"
 [[ "${NVCC:-}" != none ]] || fail "NVCC=none: the tests compile every kernel; unset it, or name an nvcc"
@@ -73,8 +73,8 @@ need_nvcc
 
 # Fetching and unpacking leave a core free for the builds, which need none of these environments.
 (
-  need_venv .venv-hdf5-2.0 h5py==3.16.0 netCDF4==1.7.5.1.post1 tables==3.11.1
-  need_venv .venv-hdf5-1.14 h5py==3.14.0
+  need_venv .venv-hdf5-2.0 h5py==3.16.0 netCDF4==1.7.5.1.post1 tables==3.11.1 pytest==8.4.2 pytest-xdist==3.8.0
+  need_venv .venv-hdf5-1.14 h5py==3.14.0 pytest==8.4.2
   python/test.sh --environments
   plugin-tests/suites.sh --environment
 ) >"$scratch/environments" 2>&1 &
@@ -122,6 +122,8 @@ else
   step "no x86-64 with AVX2 here: the kernels are not run on the CPU"
 fi
 cargo test --workspace --release --no-fail-fast 2>&1 | tee -a "$log" || failed+=("cargo test")
+# They share the processors among them.
+env --default-signal .venv-hdf5-2.0/bin/python -m pytest -n "$(nproc)" --durations 20 --durations-min 10 plugin-tests 2>&1 | tee -a "$log" || failed+=("pytest plugin-tests")
 if [[ -n "$emulated" ]]; then
   wait "$emulated" || failed+=("the kernels on the CPU")
   tee -a "$log" <"$scratch/emulated"
