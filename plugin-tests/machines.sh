@@ -14,13 +14,14 @@ source h5-samples/setup.sh
 
 [[ "$(uname -m)" == x86_64 ]] || fail "this machine is $(uname -m): the comparison is with x86-64"
 command -v rustup >/dev/null || fail "rustup is not on the PATH: it has Rust's standard library for other machines"
-need_apt qemu-user-static gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-s390x-linux-gnu libc6-dev-s390x-cross python3-h5py
+need_apt qemu-user-static gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-s390x-linux-gnu libc6-dev-s390x-cross python3-h5py python3-pytest
 rustup target add aarch64-unknown-linux-gnu s390x-unknown-linux-gnu
 
 step "this machine's plugin"
 [[ "${NVCC:-}" == none ]] || need_nvcc
 plugin="$(build_plugin --workspace --all-targets)" # as in run.sh, so that it is built once
 target="$(dirname "$(dirname "$plugin")")"
+clients="$PWD/plugin-tests"
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
 
@@ -53,7 +54,7 @@ CONFIGURATION
 #     test_on MACHINE DEBIAN_NAME
 test_on() {
   local machine="$1" debian="$2" folder="$target/machines/$1" rust="$1-unknown-linux-gnu" libraries="/usr/lib/$1-linux-gnu" variable file name
-  unpack "$folder" "$debian" python3-h5py libhdf5-dev
+  unpack "$folder" "$debian" python3-h5py python3-pytest libhdf5-dev
   # The linker looks for libhdf5 on behalf of a crate, though the plugin needs nothing of it.
   printf '#!/bin/sh\nexec %s-linux-gnu-gcc -L"%s" "$@"\n' "$machine" "$folder/link" >"$folder/cc"
   chmod +x "$folder/cc"
@@ -72,15 +73,18 @@ test_on() {
   "${cargo[@]}" test --release --target "$rust" -p quire-codec --test golden --test streams
 
   step "$machine: files of each machine on the other"
-  "${python[@]}" plugin-tests/py/round_trip.py write "$scratch/$machine.h5"
-  "${here[@]}" plugin-tests/py/round_trip.py check "$scratch/$machine.h5"
-  "${here[@]}" plugin-tests/py/round_trip.py write "$scratch/here.h5"
-  "${python[@]}" plugin-tests/py/round_trip.py check "$scratch/here.h5"
-  "${python[@]}" plugin-tests/py/samples.py h5-samples/v1_0_0.h5
+  "${python[@]}" plugin-tests/call.py round_trip write "$scratch/$machine.h5"
+  "${here[@]}" plugin-tests/call.py round_trip check "$scratch/$machine.h5"
+  "${here[@]}" plugin-tests/call.py round_trip write "$scratch/here.h5"
+  "${python[@]}" plugin-tests/call.py round_trip check "$scratch/here.h5"
+  "${python[@]}" plugin-tests/call.py test_samples check_samples h5-samples/v1_0_0.h5
 
   if [[ "$machine" == aarch64 ]]; then
     step "$machine: the application's rounding of subnormal numbers"
-    CC="$machine-linux-gnu-gcc" "${python[@]}" plugin-tests/py/float_environment.py "$scratch"
+    (
+      cd "$scratch"
+      CC="$machine-linux-gnu-gcc" "${python[@]}" "$clients/call.py" test_floating_point_mode test_the_bound_holds_in_any_floating_point_mode
+    )
   fi
 
   step "$machine: streams, byte for byte"

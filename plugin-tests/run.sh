@@ -134,6 +134,8 @@ else
   step "no x86-64 with AVX2 here: the kernels are not run on the CPU"
 fi
 cargo test --workspace --release --no-fail-fast 2>&1 | tee -a "$log" || failed+=("cargo test")
+# They share the processors among them.
+env --default-signal .venv-hdf5-2.0/bin/python -m pytest -n "$(nproc)" --durations 20 --durations-min 10 plugin-tests 2>&1 | tee -a "$log" || failed+=("pytest plugin-tests")
 if [[ -n "$emulated" ]]; then
   wait "$emulated" || failed+=("the kernels on the CPU")
   tee -a "$log" <"$scratch/emulated"

@@ -27,7 +27,7 @@ wheel() {
   .venv-python-new/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$1" python/
 }
 
-# Without kernels and not optimized: plugin-tests/tests/install.rs has the same build.
+# Without kernels and not optimized: plugin-tests/test_install.py has the same build.
 step "the wheel with a library that setup.py has cargo build"
 env -u QUIRE_LIBRARY NVCC=none CARGO_TARGET_DIR="$(dirname "$plugin")/../installed/cargo" CARGO_PROFILE_RELEASE_OPT_LEVEL=0 \
   CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 bash -c "$(declare -f wheel); wheel $scratch/by-cargo"

@@ -17,9 +17,10 @@ from array_pairs import chunks, expect
 from quire_client import assert_bound, smooth
 
 
-def check_refusals(folder: Path) -> None:
+def check_refusals() -> None:
+    """What cannot be done is said, and nothing is written."""
     values = smooth((20, 20), "<f4")
-    path = folder / "refusals.h5"
+    path = Path("refusals.h5")
     with h5py.File(path, "w") as file:
         options = {"chunks": (8, 8), **Quire(abs=0.01)}
         good = file.create_dataset("good", data=values, **options)
@@ -53,7 +54,6 @@ def check_refusals(folder: Path) -> None:
     with h5py.File(path, "r") as file:
         expect(h5z_quire.Unsuitable, "the file is open for reading only", lambda: h5z_quire.write(file["good"], values))
         assert chunks_of(path) == before
-    print("refusals name the problem")
 
 
 def chunks_of(path: Path) -> Any:
@@ -61,9 +61,10 @@ def chunks_of(path: Path) -> Any:
         return chunks(file["good"])
 
 
-def check_faults(folder: Path) -> None:
+def check_faults() -> None:
+    """Interrupts, damage, a dataset that shrinks meanwhile, a limit on the size of files."""
     values = smooth((64, 64, 64), "<f4")
-    path = folder / "faults.h5"
+    path = Path("faults.h5")
 
     def new(name: str) -> Iterator[h5py.Dataset]:
         with h5py.File(path, "a") as file:
@@ -95,8 +96,7 @@ def check_faults(folder: Path) -> None:
         expect(KeyboardInterrupt, "", lambda: h5z_quire.write(dataset, values, threads=2, progress=stop(5, lambda: os.kill(os.getpid(), signal.SIGINT))))
     check_first("signal", 5)
     for dataset in new("shrunk"):
-        said = expect(OSError, "are written", lambda: h5z_quire.write(dataset, values, threads=2, progress=stop(1, lambda: dataset.resize(16, axis=0))))
-        print(f"a dataset that has shrunk: {said}")
+        expect(OSError, "are written", lambda: h5z_quire.write(dataset, values, threads=2, progress=stop(1, lambda: dataset.resize(16, axis=0))))
     with h5py.File(path, "r") as file:
         assert_bound(values[:16], file["shrunk"][()], 0.01, "shrunk")
 
@@ -112,9 +112,8 @@ def check_faults(folder: Path) -> None:
         # Written over, it is whole again.
         h5z_quire.write(dataset, values)
         assert_bound(values, h5z_quire.read(dataset), 0.01, "damaged")
-    check_cut_file(path, folder / "cut.h5")
-    check_full_disk(folder)
-    print("faults are errors")
+    check_cut_file(path, Path("cut.h5"))
+    check_full_disk()
 
 
 def offsets(number: int) -> tuple[int, ...]:
@@ -132,11 +131,11 @@ def check_cut_file(path: Path, cut: Path) -> None:
         expect((OSError, ValueError), "chunk at [", lambda: h5z_quire.read(dataset))
 
 
-def check_full_disk(folder: Path, put: Callable[[np.ndarray], Any] = lambda array: array) -> None:
+def check_full_disk(put: Callable[[np.ndarray], Any] = lambda array: array) -> None:
     """A limit on the size of files: an error with the system's reason, and Python goes on. `put`: where the values are."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     noise = np.random.default_rng(0).normal(0, 1e30, (64, 64, 64)).astype("<f4")
-    file = h5py.File(folder / "full.h5", "w")
+    file = h5py.File("full.h5", "w")
     dataset = file.create_dataset("t", noise.shape, "<f4", chunks=(16, 16, 16), **Quire(abs=1e-9))
     values = put(noise)
     h5z_quire.write(dataset, put(noise[:16]), np.s_[:16])
@@ -148,11 +147,10 @@ def check_full_disk(folder: Path, put: Callable[[np.ndarray], Any] = lambda arra
     # The error does not tell of fewer chunks than there are.
     said = int(str(error).rpartition("the first ")[2].split()[0])
     assert 16 < said <= dataset.id.get_num_chunks() <= said + 1, f"{dataset.id.get_num_chunks()} chunks: {error}"
-    print(f"a limit on the size of files: {error}")
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert np.array_equal(dataset[:16], noise[:16]), "what was written before"
     # With room again, the rest is written.
     h5z_quire.write(dataset, values, threads=2)
     file.close()
-    with h5py.File(folder / "full.h5", "r") as file:
+    with h5py.File("full.h5", "r") as file:
         assert np.array_equal(file["t"][()], noise)

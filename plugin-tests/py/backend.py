@@ -1,17 +1,8 @@
-"""Writes and reads chunks on both sides of the size from which on the GPU is used, and prints what came of it.
-
-    backend.py write FILE       creates the datasets `small` and `large`, with the filter optional as h5py has it, and writes them
-    backend.py rewrite FILE     writes into the datasets that are there; one line says how many chunks HDF5 left uncompressed
-    backend.py mandatory FILE   creates and writes them with the filter mandatory
-    backend.py read FILE        reads them and checks the bound
-    backend.py load             only has HDF5 load the plugin
-
-Ends with 0 whether HDF5 reports an error or not: the line says which.
-"""
+"""Writes and reads chunks on both sides of the size from which on the GPU is used. Each function prints `done`, or the error, which ends no process."""
 
 from __future__ import annotations
 
-import sys
+from typing import Callable
 
 import h5py
 import numpy as np
@@ -49,30 +40,57 @@ def uncompressed_chunks(path: str) -> int:
         )
 
 
-def main(what: str, path: str = "") -> None:
-    try:
-        if what in ("write", "mandatory"):
-            with h5py.File(path, "w") as file:
-                create(file, h5py.h5z.FLAG_OPTIONAL if what == "write" else h5py.h5z.FLAG_MANDATORY)
-                fill(file)
-        elif what == "rewrite":
-            # HDF5 loads plugins to create and to read datasets. A process that only writes into one finds no filter, and as ours is
-            # optional here, HDF5 would store the chunks uncompressed without calling it.
-            assert h5py.h5z.filter_avail(FILTER_ID)
-            with h5py.File(path, "r+") as file:
-                fill(file)
-            print(f"rewrite: {uncompressed_chunks(path)} chunks uncompressed")
-        elif what == "read":
-            with h5py.File(path, "r") as file:
-                for name in CHUNKS:
-                    assert_bound(DATA, file[name][()], BOUND, name)
-        elif what == "load":
-            assert h5py.h5z.filter_avail(FILTER_ID)
-    except (OSError, ValueError, RuntimeError) as error:
-        print(f"{what}: error: {error}")
-    else:
-        print(f"{what}: done")
+def said(call: Callable[..., None]) -> Callable[..., None]:
+    """Prints what came of a call."""
+
+    def call_and_say(*arguments: str) -> None:
+        try:
+            call(*arguments)
+        except (OSError, ValueError, RuntimeError) as error:
+            print(f"{call.__name__}: error: {error}")
+        else:
+            print(f"{call.__name__}: done")
+
+    call_and_say.__module__, call_and_say.__name__ = call.__module__, call.__name__
+    return call_and_say
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+@said
+def write(path: str) -> None:
+    """Creates the datasets `small` and `large`, with the filter optional as h5py has it, and writes them."""
+    with h5py.File(path, "w") as file:
+        create(file, h5py.h5z.FLAG_OPTIONAL)
+        fill(file)
+
+
+@said
+def mandatory(path: str) -> None:
+    """Creates and writes them with the filter mandatory."""
+    with h5py.File(path, "w") as file:
+        create(file, h5py.h5z.FLAG_MANDATORY)
+        fill(file)
+
+
+@said
+def rewrite(path: str) -> None:
+    """Writes into the datasets that are there, and says how many chunks HDF5 left uncompressed."""
+    # HDF5 loads plugins to create and to read datasets. A process that only writes into one finds no filter, and as ours is optional here, HDF5 would store
+    # the chunks uncompressed without calling it.
+    assert h5py.h5z.filter_avail(FILTER_ID)
+    with h5py.File(path, "r+") as file:
+        fill(file)
+    print(f"rewrite: {uncompressed_chunks(path)} chunks uncompressed")
+
+
+@said
+def read(path: str) -> None:
+    """Reads them and checks the bound."""
+    with h5py.File(path, "r") as file:
+        for name in CHUNKS:
+            assert_bound(DATA, file[name][()], BOUND, name)
+
+
+@said
+def load() -> None:
+    """Only has HDF5 load the plugin."""
+    assert h5py.h5z.filter_avail(FILTER_ID)

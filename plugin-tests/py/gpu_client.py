@@ -1,21 +1,4 @@
-"""What gpu_checks.py has done in processes of their own, as the plugin reads its settings once a process.
-
-    gpu_client.py write FILE           datasets whose chunks are worth a GPU
-    gpu_client.py check FILE           reads them and checks every value
-    gpu_client.py fails FILE           the filter is mandatory, and a launch for its second chunk fails; then another dataset is created
-    gpu_client.py check_failed FILE    reads what `fails` has written
-    gpu_client.py fork FILE            forks after the filter was used; child and parent go on
-    gpu_client.py memory FILE LEAVE    torch takes all but LEAVE MiB of the GPU's memory, the filter is used, torch gives the memory back; then as `wait`
-    gpu_client.py memory_for_reading FILE LEAVE    as `memory`, for a file that is there
-    gpu_client.py full_memory FILE LEAVE    as `memory`, and ends when the filter has been used once
-    gpu_client.py hold                 takes all of the GPU's memory until a line comes
-    gpu_client.py wait FILE            uses the filter, waits for a line and until a GPU is tried again, uses it once more
-    gpu_client.py calls LIBRARY N      prints `ready`, waits for a line, then N calls to and fro; seconds, and a sum of the bytes
-    gpu_client.py threads LIBRARY N    the same by 8 threads with N calls each, then by one with all of them
-    gpu_client.py warm LIBRARY         what calls cost when everything is there
-    gpu_client.py exit FILE            ends without closing its file
-    gpu_client.py launches LIBRARY     prints how many graphs opening the GPU launches; for the driver of plugin-tests/c/failing_cuda.c
-"""
+"""What test_gpu.py has done in processes of their own, as the plugin reads its settings once a process."""
 
 from __future__ import annotations
 
@@ -74,6 +57,7 @@ def fields() -> Iterator[tuple[str, np.ndarray, tuple[int, ...], float | None]]:
 
 
 def write(path: str) -> None:
+    """Datasets whose chunks are worth a GPU."""
     with h5py.File(path, "w") as file:
         for name, values, chunks, fill in fields():
             file.create_dataset(
@@ -130,6 +114,7 @@ def read(path: str) -> str:
 
 
 def fails(path: str) -> None:
+    """The filter is mandatory, and a launch for its second chunk fails; then another dataset is created."""
     with h5py.File(path, "w") as file:
         dataset = create(file, b"x")
         dataset[...] = field()
@@ -143,6 +128,7 @@ def fails(path: str) -> None:
 
 
 def check_failed(path: str) -> None:
+    """Reads what `fails` has written."""
     values = field()
     with h5py.File(path, "r") as file:
         # A chunk that is stored needs no GPU.
@@ -159,6 +145,7 @@ def check_failed(path: str) -> None:
 
 
 def fork(path: str) -> None:
+    """Forks after the filter was used; child and parent go on."""
     say(f"parent: {use(path)}")
     child = multiprocessing.get_context("fork").Process(target=lambda: say(f"child: {use(path + '.child')}"))
     child.start()
@@ -177,6 +164,7 @@ def exit_without_closing(path: str) -> None:
 
 
 def launches(library: str) -> None:
+    """How many graphs opening the GPU launches; for the driver of c/failing_cuda.c."""
     # Loaded first: the driver behind it has the same name.
     driver, plugin, info = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(library), (ctypes.c_size_t * 2)()
     # Opens the GPU.
@@ -227,6 +215,7 @@ def full_memory(path: str, leave: str, access: Callable[[str], str] = use) -> fl
 
 
 def memory(path: str, leave: str, access: Callable[[str], str] = use) -> None:
+    """torch takes all but so many MiB of the GPU's memory, the filter is used, torch gives the memory back; then as `wait`."""
     use_again(path, access, full_memory(path, leave, access))
 
 
@@ -236,6 +225,7 @@ def memory_for_reading(path: str, leave: str) -> None:
 
 
 def hold() -> None:
+    """Takes all of the GPU's memory until a line comes."""
     held = fill_gpu(0)
     say("ready")
     sys.stdin.readline()
@@ -243,6 +233,7 @@ def hold() -> None:
 
 
 def wait(path: str) -> None:
+    """Uses the filter, waits for a line and until a GPU is tried again, uses it once more."""
     outcome, used = use(path), time.monotonic()
     say(f"full: {outcome}")
     use_again(path, use, used)
@@ -270,6 +261,7 @@ def to_and_fro(filter: Filter, chunk: np.ndarray, times: int) -> str:
 
 
 def calls(library: str, times: str) -> None:
+    """Prints `ready`, waits for a line, then so many calls to and fro; seconds, and a sum of the bytes."""
     filter, chunk = Filter(library), smooth(CHUNK_SHAPE, "<f4")
     to_and_fro(filter, chunk, 2)
     say("ready")
@@ -280,6 +272,7 @@ def calls(library: str, times: str) -> None:
 
 
 def threads(library: str, times: str) -> None:
+    """The same by 8 threads with so many calls each, then by one with all of them."""
     chunks = [smooth(CHUNK_SHAPE, "<f4", seed) for seed in range(8)]
     filters = [Filter(library) for _ in chunks]
 
@@ -306,6 +299,7 @@ def state() -> dict[str, int]:
 
 
 def warm(library: str) -> None:
+    """What calls cost when everything is there."""
     try:
         import torch
 
@@ -325,10 +319,3 @@ def warm(library: str) -> None:
     report = {"first": first, "compress": median(times[0]), "decompress": median(times[1]), "slowest": max(*times[0], *times[1])}
     say(json.dumps({**report, "before": before, "after": state()}))
 
-
-if __name__ == "__main__":
-    {
-        "write": write, "check": check, "fork": fork, "memory": memory, "memory_for_reading": memory_for_reading, "full_memory": full_memory,
-        "fails": fails, "check_failed": check_failed, "hold": hold, "wait": wait,
-        "calls": calls, "threads": threads, "warm": warm, "exit": exit_without_closing, "launches": launches,
-    }[sys.argv[1]](*sys.argv[2:])  # fmt: skip

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 
+from filter_call import REVERSE, Plugin
 from quire_client import absolute
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "h5-samples"))
-from filter_call import REVERSE, Plugin  # noqa: E402: beside the other measurements
 
 
 class Filter(Plugin):

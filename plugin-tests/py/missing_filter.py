@@ -1,11 +1,4 @@
-"""The messages that a missing filter causes: each is provoked, and has to be in the table of docs/guide.md, word for word.
-
-    missing_filter.py make FOLDER       writes files with and without the filter
-    missing_filter.py check FOLDER [CLIENT]
-                                        provokes the messages of this Python's packages, without the plugin, and looks for them in the guide
-    missing_filter.py tools FOLDER      those of the tools of HDF5 and netCDF
-    missing_filter.py case NAME FILE    one case in a process of its own: prints the message
-"""
+"""The messages that a missing filter causes: each is provoked, and has to be in the table of docs/guide.md, word for word."""
 
 from __future__ import annotations
 
@@ -18,12 +11,14 @@ from pathlib import Path
 from typing import Any, Callable
 
 FILTER_ID = 33791
-GUIDE = Path(__file__).parents[2] / "docs/guide.md"
+HERE = Path(__file__).resolve().parent
+GUIDE = HERE.parents[1] / "docs/guide.md"
 SHAPE, CHUNKS = (64, 64), (32, 64)
 OPTIONS = {"chunks": CHUNKS, "compression": FILTER_ID, "compression_opts": (2, 3)}
 
 
 def make(folder: str) -> None:
+    """Writes files with and without the filter."""
     import h5py
     import numpy as np
 
@@ -155,13 +150,14 @@ def assert_known(message: str, known: list[re.Pattern[str]], who: str) -> None:
     assert any(pattern.fullmatch(message) for pattern in known), f"{who} says what docs/guide.md does not have:\n{message}"
 
 
-def check(folder: str, client: str = "") -> None:
+def check(folder: str, client: str = "") -> int:
+    """Provokes the messages of this Python's packages, without the plugin, and looks for them in the guide; how many there are."""
     known, count = messages_of_the_guide(), 0
     for what, environment in without_plugin(folder):
         for name, (packages, _) in CASES.items():
             if not name.startswith(client) or not all(importlib.util.find_spec(package) for package in packages):
                 continue
-            command = [sys.executable, os.path.abspath(__file__), "case", name, "ours.h5"]
+            command = [sys.executable, HERE.parent / "call.py", "missing_filter", "case", name, "ours.h5"]
             done = subprocess.run(command, cwd=folder, env=environment, text=True, capture_output=True, check=False)
             if done.returncode < 0:
                 assert_known(f"signal {-done.returncode}", known, f"{name}, {what}")
@@ -170,10 +166,11 @@ def check(folder: str, client: str = "") -> None:
                 assert len(lines) == 1, f"{name}, {what}: no message in\n{done.stdout}{done.stderr}"
                 assert_known(lines[0].removeprefix("message: "), known, f"{name}, {what}")
             count += 1
-    print(f"{count} messages are in the guide")
+    return count
 
 
-def tools(folder: str) -> None:
+def tools(folder: str) -> int:
+    """Those of the tools of HDF5 and netCDF."""
     known, count = messages_of_the_guide(), 0
     for what, environment in without_plugin(folder):
         for command in TOOLS:
@@ -185,10 +182,11 @@ def tools(folder: str) -> None:
             for message in about_filter + reasons[-1:] + lines:
                 assert_known(message, known, f"{' '.join(command)}, {what}")
                 count += 1
-    print(f"{count} messages are in the guide")
+    return count
 
 
 def case(name: str, file: str) -> None:
+    """Prints the message of a case, in a process of its own."""
     try:
         CASES[name][1](file)
     except Exception as error:
@@ -196,8 +194,3 @@ def case(name: str, file: str) -> None:
         print(f"message: {text}")
     else:
         sys.exit(f"{name}: there is no error")
-
-
-if __name__ == "__main__":
-    commands: dict[str, Callable[..., None]] = {"make": make, "check": check, "tools": tools, "case": case}
-    commands[sys.argv[1]](*sys.argv[2:])

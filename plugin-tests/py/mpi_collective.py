@@ -1,14 +1,10 @@
-"""Processes that write one dataset together; run by mpirun.
-
-mpi_collective.py FILE
-"""
+"""Processes that write one dataset together."""
 
 from __future__ import annotations
 
-import sys
+from mpi_job import MPI, ends_the_job
 
-import h5py
-from mpi4py import MPI
+import h5py  # noqa: I001
 
 from quire_client import FILTER_ID, absolute, assert_bound, nasty
 from round_trip import SHAPES
@@ -18,7 +14,8 @@ DTYPES = ("<f4", ">f4", "<f8", ">f8")
 CASES = [(f"rank{rank}_{dtype[1:]}_{'le' if dtype[0] == '<' else 'be'}", rank, dtype) for rank in SHAPES for dtype in DTYPES]
 
 
-def main(path: str) -> None:
+@ends_the_job
+def write(path: str) -> None:
     world = MPI.COMM_WORLD
     assert world.size == 2, f"{world.size} ranks, 2 expected"
     assert h5py.get_config().mpi, "this h5py was built without MPI"
@@ -43,7 +40,3 @@ def main(path: str) -> None:
                 read = dataset[()]
             assert_bound(nasty(SHAPES[rank][0], dtype, rank), read, BOUND, f"process {world.rank}, {name}")
     print(f"process {world.rank} of {world.size}: h5py {h5py.__version__} on parallel HDF5 {h5py.version.hdf5_version}")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

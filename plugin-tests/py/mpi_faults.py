@@ -1,18 +1,18 @@
-"""What all processes of an MPI job get where one of them meets an error; run by mpirun.
+"""What all processes of an MPI job get where one of them meets an error.
 
-mpi_faults.py refused FILE        every process asks for a bound that is no number: each gets the reason, and the job goes on
-mpi_faults.py bound FILE          one process does, while the others create the dataset
-mpi_faults.py type FILE           one process asks for a type that the filter does not take
-mpi_faults.py environment FILE    the filter of one process finds an environment that makes no sense
-mpi_faults.py limit FILE          one process cannot write all (RLIMIT_FSIZE, as on a full disk)
-mpi_faults.py dies FILE           one process is killed while the others wait for it in a collective write
-mpi_faults.py mandatory FILE      the filter of one process finds no memory to compress its chunk, and stores it
-mpi_faults.py optional FILE       likewise, where the filter is optional
-mpi_faults.py pairs FILE          as `mandatory`, with complex numbers
-mpi_faults.py gpu FILE            the GPU of one process fails after the dataset was created, and the process stores its chunks; it can create no other
-                                  dataset. Under QUIRE_BACKEND=cuda and with the driver of plugin-tests/c/failing_cuda.c
-mpi_faults.py damaged FILE        one process finds its chunk damaged when all read, and when it is to change a part of it
-mpi_faults.py document FILE MD    as `environment`, with the functions and the `with` of docs/mpi.md
+meet refused       every process asks for a bound that is no number: each gets the reason, and the job goes on
+meet bound         one process does, while the others create the dataset
+meet type          one process asks for a type that the filter does not take
+meet environment   the filter of one process finds an environment that makes no sense
+meet limit         one process cannot write all (RLIMIT_FSIZE, as on a full disk)
+meet dies          one process is killed while the others wait for it in a collective write
+meet mandatory     the filter of one process finds no memory to compress its chunk, and stores it
+meet optional      likewise, where the filter is optional
+meet pairs         as `mandatory`, with complex numbers
+meet gpu           the GPU of one process fails after the dataset was created, and the process stores its chunks; it can create no other dataset.
+                   Under QUIRE_BACKEND=cuda and with the driver of plugin-tests/c/failing_cuda.c
+meet damaged       one process finds its chunk damaged when all read, and when it is to change a part of it
+meet document      as `environment`, with the functions and the `with` of docs/mpi.md
 
 HDF5 gives an error to the process that meets it, and to no other. Where the others have returned from their call, they can be told (`together`). Where they
 wait within it, only the end of the job helps, MPI_Abort. `python -m mpi4py` calls it too late: h5py has closed the file before, and waits for the others.
@@ -23,25 +23,20 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import sys
 import time
-import traceback
 from pathlib import Path
 from typing import Any, Callable
 
-from mpi4py import MPI
+from mpi_job import MPI, ends_the_job
+
+import h5py  # noqa: I001
+import numpy as np
+
+from markdown_text import python_block
+from quire_client import FILTER_ID, absolute, assert_words
 
 WORLD = MPI.COMM_WORLD
 IS_FAULTY = WORLD.rank == WORLD.size - 1
-
-if sys.argv[1] in ("environment", "document") and IS_FAULTY:
-    os.environ["QUIRE_CODEBOOK"] = "unknown"
-
-import h5py  # noqa: E402
-import numpy as np  # noqa: E402
-
-from markdown_text import python_block  # noqa: E402
-from quire_client import FILTER_ID, absolute, assert_words  # noqa: E402
 
 CHUNK = (4, 128, 128)
 CHUNKS = 16
@@ -172,7 +167,10 @@ def say(text: str) -> None:
     print(f"process {WORLD.rank}: {text}", flush=True)
 
 
-def main(mode: str, path: str) -> None:
+@ends_the_job
+def meet(mode: str, path: str, document: str = "") -> None:
+    if mode in ("environment", "document") and IS_FAULTY:
+        os.environ["QUIRE_CODEBOOK"] = "unknown"
     if mode in ("mandatory", "optional", "pairs"):
         flag = h5py.h5z.FLAG_OPTIONAL if mode == "optional" else h5py.h5z.FLAG_MANDATORY
         return write_without_memory(path, flag, "<c8" if mode == "pairs" else "<f4")
@@ -181,7 +179,7 @@ def main(mode: str, path: str) -> None:
     if mode == "damaged":
         return meet_a_damaged_chunk(path)
     if mode == "document":
-        return end_as_the_document_does(path, sys.argv[3])
+        return end_as_the_document_does(path, document)
     if mode == "limit" and IS_FAULTY:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
@@ -210,11 +208,3 @@ def main(mode: str, path: str) -> None:
         raise AssertionError(f"{mode}: nothing failed")
     file.close()
     say("went on")
-
-
-if __name__ == "__main__":
-    try:
-        main(sys.argv[1], sys.argv[2])
-    except Exception:
-        traceback.print_exc()
-        WORLD.Abort(1)

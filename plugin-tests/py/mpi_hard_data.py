@@ -1,20 +1,18 @@
-"""Data never make the filter refuse a chunk of a collective write: one process alone has values that no bound can round; run by mpirun.
-
-mpi_hard_data.py FILE
-"""
+"""Data never make the filter refuse a chunk of a collective write: one process alone has values that no bound can round."""
 
 from __future__ import annotations
 
-import sys
 from itertools import product
 from typing import Any
 
-import h5py
-import numpy as np
-from mpi4py import MPI
+from mpi_job import MPI, ends_the_job
 
-from bounds import CHUNKS, OPTIONS, assert_promise, quire_options
+import h5py  # noqa: I001
+import numpy as np
+
+import quire_options
 from quire_client import FILTER_ID, nasty, smooth
+from test_bounds import CHUNKS, OPTIONS, assert_promise
 
 TYPES = tuple(map(np.dtype, ("<f2", "<f4", ">f8", "i1", "<i4", ">u8")))
 # Bounds between, below and above all values of a type, besides those of other tests.
@@ -54,7 +52,8 @@ def write(file: h5py.File, name: str, options: str, data: np.ndarray, first: int
     return dataset
 
 
-def main(path: str) -> None:
+@ends_the_job
+def write_hard_data(path: str) -> None:
     world = MPI.COMM_WORLD
     cases: dict[str, Any] = {}
     with h5py.File(path, "w", driver="mpio", comm=world) as file:
@@ -81,13 +80,3 @@ def main(path: str) -> None:
             # "odd": what a ratio promises is for smooth data.
             assert_promise(name.split(" ")[1], data, read, stored, f"process {world.rank}: odd {name}")
     print(f"process {world.rank}: {chunks} chunks were taken")
-
-
-if __name__ == "__main__":
-    try:
-        main(sys.argv[1])
-    except Exception:
-        import traceback
-
-        traceback.print_exc()
-        MPI.COMM_WORLD.Abort(1)

@@ -1,15 +1,10 @@
-"""Runs the block of Python for messages in docs/mpi.md in two processes, and sends and gathers arrays with its functions; run by mpirun.
-
-mpi_messages.py docs/mpi.md
-"""
+"""Runs the block of Python for messages in docs/mpi.md in each process, and sends and gathers arrays with its functions."""
 
 from __future__ import annotations
 
-import sys
-import traceback
 from pathlib import Path
 
-from mpi4py import MPI
+from mpi_job import MPI, ends_the_job
 
 import numpy as np
 
@@ -19,9 +14,10 @@ from quire_client import assert_bound, nasty
 SHAPE, BOUND = (19, 23, 21), 1e-3
 
 
-def main(document: Path) -> None:
+@ends_the_job
+def send_and_gather(document: str) -> None:
     functions: dict[str, object] = {}
-    exec(compile(python_block(document, "gather"), str(document), "exec"), functions)
+    exec(compile(python_block(Path(document), "gather"), document, "exec"), functions)
     rank = MPI.COMM_WORLD.rank
     for number, dtype in enumerate(("<f4", ">f8")):
         data = [nasty(SHAPE, dtype, 10 * number + sender) for sender in range(MPI.COMM_WORLD.size)]
@@ -34,11 +30,3 @@ def main(document: Path) -> None:
         for original, read in zip(data, gathered or []):
             assert_bound(original, read, BOUND, "gathered")
     print(f"process {rank} of {MPI.COMM_WORLD.size}: the bound holds")
-
-
-if __name__ == "__main__":
-    try:
-        main(Path(sys.argv[1]))
-    except BaseException:
-        traceback.print_exc()
-        MPI.COMM_WORLD.Abort(1)

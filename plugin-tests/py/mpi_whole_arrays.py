@@ -1,6 +1,4 @@
-"""The functions of whole arrays in processes of an MPI job; run by mpirun.
-
-mpi_whole_arrays.py FILE
+"""The functions of whole arrays in processes of an MPI job.
 
 Every process reads boxes of its own, whenever it likes, of a file that all have opened together. Writing is refused with the reason, in each process and
 before anything is written, so that none waits for another.
@@ -8,9 +6,7 @@ before anything is written, so that none waits for another.
 
 from __future__ import annotations
 
-import sys
-
-from mpi4py import MPI  # before h5py, so that Debian's takes the one with MPI
+from mpi_job import MPI, ends_the_job
 
 import h5py  # noqa: I001
 import h5z_quire
@@ -32,7 +28,8 @@ def read_boxes(dataset: h5py.Dataset, data: np.ndarray) -> None:
         assert_same_bits(dataset[box], read, f"process {MPI.COMM_WORLD.rank}, {box}")
 
 
-def main(path: str) -> None:
+@ends_the_job
+def read_and_write(path: str) -> None:
     world = MPI.COMM_WORLD
     data = nasty(SHAPE, "<f4", 3)
     rows = slice(0, 9) if world.rank == 0 else slice(9, None)
@@ -56,13 +53,3 @@ def main(path: str) -> None:
     with h5py.File(path, "r", driver="mpio", comm=world) as file:
         read_boxes(file["x"], data)
     print(f"process {world.rank} of {world.size} read its boxes")
-
-
-if __name__ == "__main__":
-    try:
-        main(sys.argv[1])
-    except BaseException:
-        import traceback
-
-        traceback.print_exc()
-        MPI.COMM_WORLD.Abort(1)

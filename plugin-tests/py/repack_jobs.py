@@ -1,15 +1,8 @@
-"""Files for `quire repack --jobs`, and the bytes of every chunk in a file.
-
-    repack_jobs.py make FILE            datasets in chunks and without, of several types, with partial chunks, holes, fill and missing values
-    repack_jobs.py h5py FILE NEW        copies the datasets without missing values through the filter with h5py
-    repack_jobs.py sums FILE NAME...    the SHA-256 of each stored chunk of these datasets, or of all
-"""
+"""Files for `quire repack --jobs`, and the bytes of every chunk in a file."""
 
 from __future__ import annotations
 
 import hashlib
-import sys
-from typing import Callable
 
 import h5py
 import numpy as np
@@ -22,6 +15,7 @@ SHAPES = {1: (33333,), 2: (150, 200), 3: (40, 50, 60), 4: (3, 30, 40, 50)}
 
 
 def make(path: str) -> None:
+    """Datasets in chunks and without, of several types, with partial chunks, holes, fill and missing values."""
     with h5py.File(path, "w") as file:
         for rank, shape in SHAPES.items():
             field = smooth(shape, "f8", rank)
@@ -41,6 +35,7 @@ def make(path: str) -> None:
 
 
 def with_h5py(path: str, new: str) -> None:
+    """Copies the datasets without missing values through the filter with h5py."""
     with h5py.File(path) as source, h5py.File(new, "w") as target:
 
         def copy(name: str, item: h5py.Dataset | h5py.Group) -> None:
@@ -57,7 +52,9 @@ def with_h5py(path: str, new: str) -> None:
         source.visititems(copy)
 
 
-def sums(path: str, *names: str) -> None:
+def sums(path: str, *names: str) -> list[object]:
+    """The SHA-256 of each stored chunk of these datasets, or of all."""
+    found: list[object] = []
     with h5py.File(path) as file:
 
         def show(name: str, item: h5py.Dataset | h5py.Group) -> None:
@@ -66,11 +63,8 @@ def sums(path: str, *names: str) -> None:
             for number in range(item.id.get_num_chunks()):
                 offset = item.id.get_chunk_info(number).chunk_offset
                 mask, stored = item.id.read_direct_chunk(offset)
-                print(name, offset, mask, hashlib.sha256(stored).hexdigest())
+                found.append((name, offset, mask, hashlib.sha256(stored).hexdigest()))
 
         file.visititems(show)
 
-
-if __name__ == "__main__":
-    commands: dict[str, Callable[..., None]] = {"make": make, "h5py": with_h5py, "sums": sums}
-    commands[sys.argv[1]](*sys.argv[2:])
+    return found

@@ -1,13 +1,7 @@
-"""Writes files of pairs (`original`, stored as it is, beside `compressed`, with the attribute `bound`), and checks such files.
-
-    round_trip.py write FILE     every type, byte order, rank and special content
-    round_trip.py check FILE     every pair in the file, whoever wrote it
-    round_trip.py plain FILE     pairs in which `compressed` is not compressed yet, for h5repack
-"""
+"""Writes files of pairs (`original`, stored as it is, beside `compressed`, with the attribute `bound`), and checks such files."""
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Iterator
 
 import h5py
@@ -35,6 +29,7 @@ def write_pair(file: h5py.File, name: str, data: np.ndarray, bound: float, **opt
 
 
 def write(path: str) -> None:
+    """Every type, byte order, rank and special content."""
     with h5py.File(path, "w") as file:
         write_ranks(file)
         write_contents(file)
@@ -133,6 +128,7 @@ def pairs(file: h5py.File) -> Iterator[tuple[str, h5py.Group]]:
 
 
 def check(path: str) -> None:
+    """Every pair in the file, whoever wrote it."""
     count = 0
     with h5py.File(path, "r") as file:
         for name, group in pairs(file):
@@ -142,8 +138,3 @@ def check(path: str) -> None:
             assert_bound(group["original"][()], group["compressed"][()], bound, f"{path}: {name}/compressed")
             count += 1
     assert count > 0, f"{path}: no pair of original and compressed in it"
-    print(f"h5py {h5py.__version__} on HDF5 {h5py.version.hdf5_version}: {count} pairs hold")
-
-
-if __name__ == "__main__":
-    {"write": write, "check": check, "plain": plain}[sys.argv[1]](sys.argv[2])

@@ -1,9 +1,7 @@
 """Processes that share GPUs, which are CPUs in disguise (gpu/emulator): who computes where, and what ends while a GPU is being opened.
 
-    sharing.py LIBRARY CLOCK DRIVER_FOLDER SCENE...   runs scenes; those of `LOCKED` need the files that `sharing.rs` makes
-    sharing.py worker LIBRARY [open]                  what the scenes start; takes orders from its input
-
-Workers have the clock of c/set_clock.c: their time stands still, but for what an order says. The scenes themselves wait for what comes, however long that takes.
+Workers have the clock of c/set_clock.c: their time stands still, but for what an order says. The scenes themselves wait for what comes, however long that
+takes.
 """
 
 from __future__ import annotations
@@ -26,6 +24,7 @@ from typing import Callable, Optional
 from gpu_filter import Filter
 from quire_client import smooth
 
+CALL = Path(__file__).resolve().parents[1] / "call.py"
 # 128 KiB, which are for a GPU.
 CHUNK = smooth((32, 32, 32), "<f4")
 LITTLE_WORK = "a GPU is opened after 50 ms of the CPU's work on chunks for it; in ranks of a job, while all cores are busy, after 5 s"
@@ -61,7 +60,7 @@ class Worker:
         if gate is not None:
             environment["QUIRE_EMULATOR_GATE"] = str(gate)
         self.gate = gate
-        command = [sys.executable, __file__, "worker", LIBRARY, *arguments]
+        command = [sys.executable, CALL, "sharing", "work", LIBRARY, *arguments]
         pipe = subprocess.PIPE
         self.log = tempfile.NamedTemporaryFile()
         with open(self.log.name, "a") as stderr:
@@ -349,7 +348,7 @@ def holder(card: str, places: int) -> subprocess.Popen[str]:
 
 
 def lock_holder(card: str, *locks: object) -> subprocess.Popen[str]:
-    command, environment = [sys.executable, "-c", HOLDER, card, *map(str, locks)], {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    command, environment = [sys.executable, "-c", HOLDER, card, *map(str, locks)], {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     HOLDERS.append(process)
     assert process.stdout.readline() == "held\n"
@@ -560,22 +559,17 @@ LOCKED = (
 )
 
 
-if __name__ == "__main__":
-    if sys.argv[1] == "worker":
-        work(*sys.argv[2:])
-    else:
-        LIBRARY, CLOCK, DRIVER, kind = sys.argv[1:]
-        cpu = Worker(QUIRE_BACKEND="cpu")
-        EXPECTED = cpu.order("compress", 1, 0, 0).split()[1]
-        cpu.end()
-        with tempfile.TemporaryDirectory() as folder:
-            FOLDER = Path(folder)
-            try:
-                for scene in {"free": FREE, "locked": LOCKED}[kind]:
-                    start = time.monotonic()
-                    scene()
-                    print(f"{scene.__name__.replace('_', ' ')}: {time.monotonic() - start:.1f} s", flush=True)
-            finally:
-                for process in HOLDERS:
-                    process.kill()
-        print("done")
+def run_scene(library: str, clock: str, driver: str, name: str) -> None:
+    """`clock` is c/set_clock.c, built; `driver` is the folder of the emulated driver. Scenes of LOCKED need the files that test_sharing.py makes."""
+    global LIBRARY, CLOCK, DRIVER, EXPECTED, FOLDER
+    LIBRARY, CLOCK, DRIVER = library, clock, driver
+    cpu = Worker(QUIRE_BACKEND="cpu")
+    EXPECTED = cpu.order("compress", 1, 0, 0).split()[1]
+    cpu.end()
+    with tempfile.TemporaryDirectory() as folder:
+        FOLDER = Path(folder)
+        try:
+            globals()[name]()
+        finally:
+            for process in HOLDERS:
+                process.kill()

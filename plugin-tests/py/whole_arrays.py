@@ -1,21 +1,9 @@
-"""The functions of whole arrays of the Python package against h5py's own path: the same chunks in the file, the same values from it.
-
-whole_arrays.py same FOLDER       types, options, edges, fill values, ranks, parts of chunks: the chunks' bytes are equal
-whole_arrays.py read FOLDER       files of every driver, chunks that are missing or stored without the filter: the values are equal
-whole_arrays.py cache FOLDER      what HDF5's chunk cache holds is neither lost nor shown instead of newer values
-whole_arrays.py parallel FOLDER   h5py's indexing inside `with h5z_quire.parallel()`
-whole_arrays.py refusals FOLDER   what cannot be done is said, and nothing is written
-whole_arrays.py faults FOLDER     interrupts, damage, a dataset that shrinks meanwhile, a limit on the size of files
-whole_arrays.py threads FOLDER    many threads at once, through h5py and through us; h5py's lock is free while chunks are made
-whole_arrays.py resident FOLDER   arrays in a GPU's memory; the stand-in for a driver of gpu/emulator will do
-"""
+"""The functions of whole arrays of the Python package against h5py's own path: the same chunks in the file, the same values from it."""
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import h5py
@@ -24,7 +12,7 @@ import numpy as np
 from h5z_quire import Quire, library
 from h5z_quire.strided import Strided
 
-from array_faults import check_faults, check_full_disk, check_refusals
+from array_faults import check_full_disk
 from array_pairs import assert_same, bits, chunks, expect, pair, values_of
 from quire_client import assert_bound, smooth
 from resident import Driver, OnGpu
@@ -33,8 +21,9 @@ TYPES = [order + kind for kind in ("f2", "f4", "f8", "i1", "u1", "i2", "u2", "i4
 BFLOAT16 = 3
 
 
-def check_same(folder: Path) -> None:
-    with h5py.File(folder / "same.h5", "w") as file:
+def check_same() -> None:
+    """Types, options, edges, fill values, ranks, parts of chunks: the chunks' bytes are equal."""
+    with h5py.File("same.h5", "w") as file:
         for dtype in TYPES:
             is_float = dtype[1] == "f"
             bounds = [Quire(abs=0.01 if is_float else 2), Quire(rel=1e-3), Quire(psnr=60), Quire(lossless=True), Quire(abs=0.5, coding="bitshuffle")]
@@ -49,7 +38,6 @@ def check_same(folder: Path) -> None:
         check_strides(file)
         check_history(file)
         check_growing(file)
-    print("the chunks are the same")
 
 
 def check_one(file: h5py.File, name: str, values: np.ndarray, chunk: tuple[int, ...], quire: Quire, **options: Any) -> None:
@@ -186,13 +174,14 @@ def check_growing(file: h5py.File) -> None:
         assert_same(ours, theirs, f"{rows} rows")
 
 
-def check_read(folder: Path) -> None:
+def check_read() -> None:
+    """Files of every driver, chunks that are missing or stored without the filter: the values are equal."""
     values = values_of((70, 50, 40), "<f4")
     plain: dict[str, Any] = {"chunks": (16, 16, 16), "fillvalue": -1.5, **Quire(abs=0.01)}
     openings: list[tuple[str, dict[str, Any]]] = [("sec2", {}), ("stdio", {"driver": "stdio"}), ("core", {"driver": "core"})]
     openings += [("user_block", {"userblock_size": 1024}), ("latest", {"libver": "latest"}), ("family", {"driver": "family", "memb_size": 1 << 20})]
     for name, options in openings:
-        path = folder / (f"{name}%d.h5" if name == "family" else f"{name}.h5")
+        path = f"{name}%d.h5" if name == "family" else f"{name}.h5"
         with h5py.File(path, "w", **options) as file:
             dataset = file.create_dataset("t", values.shape, "<f4", **plain)
             dataset[:40, 10:30] = values[:40, 10:30]
@@ -219,12 +208,12 @@ def check_read(folder: Path) -> None:
                 raw = raw.copy()
                 raw[2:12, 1:8, :4] = values[50:60, 33:40, :4]
                 assert_bound(raw, file["t"][48:64, 32:48, :16], 0.01, "a chunk that was stored without the filter")
-    print("the values are the same")
 
 
-def check_cache(folder: Path) -> None:
+def check_cache() -> None:
+    """What HDF5's chunk cache holds is neither lost nor shown instead of newer values."""
     first, second = smooth((64, 64), "<f4", 1), smooth((64, 64), "<f4", 2)
-    with h5py.File(folder / "cache.h5", "w", rdcc_nbytes=1 << 24) as file:
+    with h5py.File("cache.h5", "w", rdcc_nbytes=1 << 24) as file:
         ours, theirs = pair(file, "whole", first.shape, "<f4", chunks=(32, 32), **Quire(abs=0.01))
         for dataset in (ours, theirs):
             dataset[...] = first
@@ -247,10 +236,9 @@ def check_cache(folder: Path) -> None:
         ours[0] = 7
         assert np.array_equal(h5z_quire.read(ours, np.s_[0, :]), np.full(64, 7, "<f4"))
         check_others(file, first)
-    with h5py.File(folder / "cache.h5") as file:
+    with h5py.File("cache.h5") as file:
         expected[0] = 7
         assert_bound(expected, file["parts/ours"][()], 0.01, "the file")
-    print("the cache is heeded")
 
 
 def check_others(file: h5py.File, values: np.ndarray) -> None:
@@ -268,11 +256,12 @@ def check_others(file: h5py.File, values: np.ndarray) -> None:
             assert_bound(expected, dataset[()], 0.01, "a write of others was lost")
 
 
-def check_parallel(folder: Path) -> None:
+def check_parallel() -> None:
+    """h5py's indexing inside `with h5z_quire.parallel()`."""
     values = smooth((100, 90, 80), "<f4")
     done: list[int] = []
     count = lambda now, total: done.append(total)  # noqa: E731
-    with h5py.File(folder / "parallel.h5", "w") as file:
+    with h5py.File("parallel.h5", "w") as file:
         quire = {"chunks": (32, 32, 32), **Quire(abs=0.01)}
         theirs = file.create_dataset("theirs", data=values, **quire)
         with h5z_quire.parallel(threads=2, progress=count):
@@ -312,13 +301,13 @@ def check_parallel(folder: Path) -> None:
         assert_bound(values[3], ours[3], 0.01, "assigned as f8")
         assert np.array_equal(ours[10], np.full((90, 80), 3, "<f4")) and not done
         theirs[...] = values[::-1]
-    print("h5py's indexing gives the same")
 
 
-def check_threads(folder: Path) -> None:
+def check_threads() -> None:
+    """Many threads at once, through h5py and through us; h5py's lock is free while chunks are made."""
     values = smooth((64, 64, 128), "<f4")
     failures: list[BaseException] = []
-    with h5py.File(folder / "threads.h5", "w") as file:
+    with h5py.File("threads.h5", "w") as file:
         options = {"chunks": (16, 32, 32), **Quire(abs=0.01)}
         theirs = file.create_dataset("theirs", data=values, **options)
         expected = chunks(theirs)
@@ -346,7 +335,6 @@ def check_threads(folder: Path) -> None:
             for turn in range(3):
                 assert chunks(file[f"{number}_{turn}"]) == expected
         check_lock_is_free(file, values)
-    print("threads do not disturb each other")
 
 
 def check_lock_is_free(file: h5py.File, values: np.ndarray) -> None:
@@ -384,16 +372,16 @@ class Resident(OnGpu):
         return {**described, "data": (self.address, False), "version": 3, "stream": None}
 
 
-def check_resident(folder: Path) -> None:
+def check_resident() -> str:
+    """Arrays in a GPU's memory; why there are none."""
     info = h5z_quire.info()
     if info.backend != "cuda":
-        print(f"skipped: {info.why}")
-        return
+        return info.why
     driver = Driver()
     values = smooth((20, 33, 40), "<f4")
     spread = np.zeros((40, 33, 40), "<f4")[::-2]
     spread[...] = values
-    with h5py.File(folder / "resident.h5", "w", rdcc_nbytes=0) as file:
+    with h5py.File("resident.h5", "w", rdcc_nbytes=0) as file:
         ours, theirs = pair(file, "resident", values.shape, "<f4", chunks=(16, 16, 32), fillvalue=2, **Quire(abs=0.01))
         theirs[...] = values
         h5z_quire.write(ours, Resident(driver, spread))
@@ -412,26 +400,9 @@ def check_resident(folder: Path) -> None:
         freed.free()
         expect(ValueError, "is not one of a GPU's memory", lambda: h5z_quire.write(ours, freed))
     assert h5z_quire.compress(Resident(driver, spread), "abs=0.01") == h5z_quire.compress(values, "abs=0.01")
-    with h5py.File(folder / "resident.h5", "r") as file:
+    with h5py.File("resident.h5", "r") as file:
         before = chunks(file["created"])
         expect(h5z_quire.Unsuitable, "read", lambda: h5z_quire.write(file["created"], Resident(driver, values.copy())))
         assert chunks(file["created"]) == before
-    check_full_disk(folder, lambda array: Resident(driver, array.copy()))
-    print("arrays in a GPU's memory give the same")
-
-
-def main(mode: str, folder: Path) -> None:
-    {
-        "same": check_same,
-        "read": check_read,
-        "cache": check_cache,
-        "parallel": check_parallel,
-        "refusals": check_refusals,
-        "faults": check_faults,
-        "threads": check_threads,
-        "resident": check_resident,
-    }[mode](folder)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    check_full_disk(lambda array: Resident(driver, array.copy()))
+    return ""
