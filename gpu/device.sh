@@ -7,8 +7,6 @@
 #     gpu/device.sh plugin FOLDER           the plugin under h5py
 #     gpu/device.sh bench FOLDER [ARG...]   measures kernels and transfers
 #     gpu/device.sh resident FOLDER [ARG...]  measures batches of chunks in the GPU's memory
-#     gpu/device.sh codebooks FOLDER        measures choosing books against building them
-#     gpu/device.sh decoders FOLDER [ARG...]  measures decoders of Huffman codes
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 what="$1" folder="$2"
@@ -29,13 +27,13 @@ case "$what" in
     pack_test filter_tests -p h5z-quire --lib
     QUIRE_REQUIRE_CUDA=1 cargo build --release -p quire-gpu --examples
     QUIRE_REQUIRE_CUDA=1 cargo build --release -p h5z-quire
-    cp target/release/examples/{gpu_bench,resident_bench,codebooks,decoders} target/release/libh5zquire.so "$folder"
+    cp target/release/examples/{gpu_bench,resident_bench} target/release/libh5zquire.so "$folder"
     # A driver whose launches fail, for plugin-tests/gpu.sh; its other half is a link that the test makes.
     mkdir -p "$folder/failing_cuda"
     cc -shared -fPIC -Wl,-soname,libcuda_real.so -x c /dev/null -o "$folder/libcuda_real.so"
     cc -shared -fPIC -Wl,-soname,libcuda.so.1 plugin-tests/c/failing_cuda.c -Wl,--no-as-needed "$folder/libcuda_real.so" -o "$folder/failing_cuda/libcuda.so.1" -ldl
     rm "$folder/libcuda_real.so"
-    strip "$folder"/{parity,resident,filter_tests,gpu_bench,resident_bench,codebooks,decoders,libh5zquire.so}
+    strip "$folder"/{parity,resident,filter_tests,gpu_bench,resident_bench,libh5zquire.so}
     ;;
   test)
     QUIRE_REQUIRE_CUDA=1 "$folder/parity" --nocapture "$@"
@@ -59,8 +57,6 @@ case "$what" in
     ;;
   bench) QUIRE_REQUIRE_CUDA=1 "$folder/gpu_bench" "$@" ;;
   resident) QUIRE_REQUIRE_CUDA=1 "$folder/resident_bench" "$@" ;;
-  codebooks) QUIRE_REQUIRE_CUDA=1 "$folder/codebooks" "$@" ;;
-  decoders) QUIRE_REQUIRE_CUDA=1 "$folder/decoders" "$@" ;;
   plugin) QUIRE_REQUIRE_CUDA=1 plugin-tests/gpu.sh "$folder" "$@" ;;
-  *) sed -n '2,13p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,9p' "$0" >&2; exit 2 ;;
 esac

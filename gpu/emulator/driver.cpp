@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "fibers.h"
-#include "sources.inc"  // written by build.sh
+#include "module.cu"
 #include "streams.h"
 
 namespace cuda_on_cpu {

@@ -8,7 +8,7 @@
 //! index first. A segment is `SEGMENT` consecutive values; a block of the stream has a power of two of segments, and its entry is that
 //! of the segment with the block's index.
 //!
-//! The file is a `mod.rs` because `build.rs` and an example include it by its path: so its modules are found beside it.
+//! The file is a `mod.rs` because `build.rs` includes it by its path: so its modules are found beside it.
 
 mod common;
 mod copies;
