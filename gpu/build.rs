@@ -186,7 +186,6 @@ fn constants() -> String {
     };
     let renamed = [
         ("SEGMENT_LOG", u64::from(alphabet::SEGMENT.ilog2())),
-        ("SPECIAL_ENTRY", codebook::NON_LITERAL_ENTRY.into()),
         ("RUNS_OF_ZEROS", alphabet::FIRST_RUN[0] as u64),
         ("RUNS_OF_MINUS_ONE", alphabet::FIRST_RUN[1] as u64),
         ("RUNS_OF_ONE", alphabet::FIRST_RUN[2] as u64),

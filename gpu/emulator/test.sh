@@ -27,5 +27,5 @@ cargo test --release $packages --test parity --test resident -- --nocapture "$@"
 for streams in late others; do
   QUIRE_EMULATOR_STREAMS=$streams cargo test --release $packages --test resident -- --nocapture "$@"
 done
-# The host's code with refused allocations.
+# Tiles, and the host's code with refused allocations.
 cargo test --release $packages --lib -- --nocapture on_the_gpu

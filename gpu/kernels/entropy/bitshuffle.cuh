@@ -239,24 +239,11 @@ __device__ __forceinline__ void shuffle_plane(ShuffleShared<C>& shared, const En
   }
 }
 
-/// Codes all planes of a chunk as bit planes. Grid: segments, chunks, 2: blocks of threads for the codes, and blocks for exceptions.
+/// Codes all planes of a chunk as bit planes. blockIdx.y is the chunk. The blocks along x share the segments.
 template <typename V>
 __device__ void shuffle(const EncodeJob& job) {
-  typedef typename ValueType<V>::Code C;
-  __shared__ ShuffleShared<C> shared;
-  const EncodeState& state = job.states[blockIdx.y];
-  if (is_constant(job, state)) return;
-  if (blockIdx.z == 0) {
-    shuffle_plane(shared, job, CODES, job.shape.elements,
-                  [&](u32 start, u32 length, EightDifferences<C>& own) { code_differences<V>(shared, job, start, length, own); });
-  } else if (state.exceptions > job.most_listed) {
-    const u32 axes = mask_axes(job.shape, state);
-    const u32* mask = job.mask + u64(blockIdx.y) * job.segments * MASK_WORDS;
-    shuffle_plane(shared, job, MASK, job.shape.elements,
-                  [&](u32 start, u32 length, EightDifferences<C>& own) { mask_differences(shared, mask, job.shape, start, length, axes, own); });
-    shuffle_plane(shared, job, BITS, state.exceptions,
-                  [&](u32 start, u32 length, EightDifferences<C>& own) { bits_differences<C>(shared, job, start, length, own); });
-  }
+  __shared__ ShuffleShared<typename ValueType<V>::Code> shared;
+  code_planes<V>(shared, job, [&](u32 number, u32 elements, const auto& differences) { shuffle_plane(shared, job, number, elements, differences); });
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 5) shuffle_f32(const __grid_constant__ EncodeJob job) { shuffle<float>(job); }
@@ -447,7 +434,7 @@ __device__ bool unshuffle_block(const DecodeJob& job, u32 number, const DecodePl
     if constexpr (sizeof(C) >= 4) {
       if (number == CODES) sum_block<LANE_THREADS>(job, state, index, shared.out, length);
     }
-    copy_out<LANE_THREADS>(values, shared.out_quads, length);
+    copy_from_shared<LANE_THREADS>(values, shared.out_quads, length);
   }
   __syncthreads();
   return good;
