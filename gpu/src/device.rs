@@ -98,24 +98,17 @@ pub(crate) struct Idle<T> {
 }
 
 impl<T> Pool<T> {
-    fn new(most: usize) -> Result<Self> {
+    /// A pool of up to `most` things, of which one may be made already.
+    fn new(most: usize, first: Option<T>) -> Result<Self> {
+        let (mut things, made) = (Vec::new(), usize::from(first.is_some()));
         // Giving back must not fail.
-        let mut things = Vec::new();
         memory::reserve(&mut things, most)?;
-        Ok(Self { idle: Mutex::new(Idle { things, made: 0 }), returned: Condvar::new(), most })
+        things.extend(first);
+        Ok(Self { idle: Mutex::new(Idle { things, made }), returned: Condvar::new(), most })
     }
 
     fn lock(&self) -> MutexGuard<'_, Idle<T>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A pool with one thing that is made already.
-    fn with(thing: T, most: usize) -> Result<Self> {
-        let mut pool = Self::new(most)?;
-        let idle = pool.idle.get_mut().unwrap_or_else(PoisonError::into_inner);
-        idle.things.push(thing);
-        idle.made = 1;
-        Ok(pool)
     }
 }
 
@@ -320,8 +313,8 @@ impl Device {
         // `Failed` stays what it is: the user is told that a GPU which can be opened fails the trial.
         session.try_kernels(&loaded)?;
         step()?;
-        let (sessions, set_sessions, stagings) =
-            (Pool::with(session, MAX_SESSIONS)?, Pool::new(MAX_SET_SESSIONS)?, Pool::new(MAX_STAGINGS)?);
+        let sessions = Pool::new(MAX_SESSIONS, Some(session))?;
+        let (set_sessions, stagings) = (Pool::new(MAX_SET_SESSIONS, None)?, Pool::new(MAX_STAGINGS, None)?);
         CONTEXTS.fetch_add(1, Ordering::Relaxed);
         let (failure, pair_buffers) = (OnceCell::new(), PairBuffers::default());
         Ok(Self { loaded, name, card, sessions, set_sessions, stagings, failure, pair_buffers })

@@ -65,13 +65,13 @@ pub(crate) struct TypeKernels {
     pub(crate) restore_bits: Kernel<DecodeJob, u32>,
     pub(crate) copy_boxes: Kernel<BoxJob>,
     /// For floating-point numbers.
-    pub(crate) linear: Option<LinearKernels>,
+    pub(crate) linear_grid: Option<LinearGridKernels>,
     /// For those that have a fine grid.
     pub(crate) interpolation: Option<InterpolationKernels>,
 }
 
-/// Kernels for an absolute bound.
-pub(crate) struct LinearKernels {
+/// Kernels for the grid of an absolute bound, and for lattices.
+pub(crate) struct LinearGridKernels {
     pub(crate) inspect: Kernel<EncodeJob>,
     pub(crate) quantize: Kernel<EncodeJob>,
     pub(crate) measure_tiles: Kernel<TileJob>,
@@ -148,8 +148,8 @@ impl Module {
     fn of_type(&self, value: &str, size: &str, codes: &str) -> Result<TypeKernels> {
         // Bytes are whole numbers alone, and only types as long as their codes have a fine grid.
         let (is_float, is_interpolated) = (value != "byte", value == codes);
-        let linear = || -> Result<LinearKernels> {
-            Ok(LinearKernels {
+        let linear_grid = || -> Result<LinearGridKernels> {
+            Ok(LinearGridKernels {
                 inspect: self.typed("inspect", value)?,
                 quantize: self.typed("quantize", value)?,
                 measure_tiles: self.typed("measure_tiles", value)?,
@@ -181,7 +181,7 @@ impl Module {
             restore_planes: self.typed("restore_planes", codes)?,
             restore_bits: self.typed("restore_bits", codes)?,
             copy_boxes: self.typed("copy_boxes", size)?,
-            linear: if is_float { Some(linear()?) } else { None },
+            linear_grid: if is_float { Some(linear_grid()?) } else { None },
             interpolation: if is_interpolated { Some(interpolation()?) } else { None },
         })
     }

@@ -149,14 +149,11 @@ impl From<quire_codec::Error> for Fault {
     }
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self { chunk: None, fault: error.into() }
-    }
-}
-
-impl From<quire_codec::Error> for Failure {
-    fn from(error: quire_codec::Error) -> Self {
+impl<E> From<E> for Failure
+where
+    Fault: From<E>,
+{
+    fn from(error: E) -> Self {
         Self { chunk: None, fault: error.into() }
     }
 }

@@ -49,7 +49,7 @@ pub(crate) struct Session {
     /// What the kernels fetch: a chunk's parameters, or a stream with its own. It never grows: its address is in recorded launches.
     inbox: PinnedMemory,
     /// For the choice of grids, and of predictors that are not chosen on tiles, which is the codec's own.
-    chooser: Boxed<Workspace>,
+    workspace: Boxed<Workspace>,
     tiles: TileMeter,
     encoders: Vec<Recorded<EncodePlan>>,
     decoders: Vec<Recorded<DecodePlan>>,
@@ -76,7 +76,7 @@ impl Session {
             direct: PinnedMemory::new(context.clone()),
             results: PinnedMemory::new(context.clone()),
             inbox,
-            chooser: Boxed::new(Workspace::default())?,
+            workspace: Boxed::new(Workspace::default())?,
             tiles: TileMeter::new(context)?,
             encoders: Vec::new(),
             decoders: Vec::new(),
@@ -99,7 +99,7 @@ impl Session {
 
     /// Frees what the choice of predictors keeps on the host.
     pub(crate) fn free_workspace(&mut self) {
-        *self.chooser = Workspace::default();
+        *self.workspace = Workspace::default();
     }
 
     /// Makes the memory long enough. If some of it moves, all recordings are dropped, as they have its old address; also if the driver has no memory.
@@ -177,7 +177,7 @@ impl Session {
         layout: &Layout,
         config: &Config,
     ) -> Result<Option<(Grid, Predictor)>> {
-        let Self { ring, stream, chooser, tiles, .. } = self;
+        let Self { ring, stream, workspace, tiles, .. } = self;
         let mut send = || match is_pinned {
             true => upload(stream, chunk.as_ptr() as Address, input, chunk.len()),
             false => ring.send(stream, &[], chunk, input),
@@ -189,7 +189,7 @@ impl Session {
             }
             match TileChoice::of_chunk(chunk, layout, config) {
                 Some(choice) => tiles.start(loaded, &choice, layout, chunk).map(|()| Choice::OnTiles(choice)),
-                None => Ok(chooser.choose(chunk, layout, config).map(|(grid, predictor)| Choice::Made(grid, predictor))?),
+                None => Ok(workspace.choose(chunk, layout, config).map(|(grid, predictor)| Choice::Made(grid, predictor))?),
             }
         };
         // To start measuring tiles takes this thread a few microseconds. A helper takes longer to wake up, so that a chunk which is sent without helpers waits.

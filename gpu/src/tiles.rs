@@ -110,7 +110,7 @@ impl ChunkBatch {
         stream: &CudaStream,
         tables: &mut TileTables,
     ) -> Result<()> {
-        let linear = known(&loaded.kernels.of_type(layout.scalar).linear)?;
+        let linear_grid = known(&loaded.kernels.of_type(layout.scalar).linear_grid)?;
         clear(stream, self.device, self.count * size_of::<TileSums>())?;
         let tiles_per_block = (MAX_TILE_VALUES / choice.difference_tiles().len).clamp(1, MOST_TILES_PER_BLOCK);
         // Tiles of a chunk at address 0 have their offsets as addresses.
@@ -128,7 +128,7 @@ impl ChunkBatch {
         tables.prepare(loaded, layout, stream, &mut job)?;
         let (count, kernels) = (self.count as u32, &loaded.kernels);
         let blocks = GROUPS + DIFFERENCE_TILES.div_ceil(tiles_per_block) as u32;
-        linear.measure_batch.launch(stream, (blocks, count, 1), TILE_THREADS, &job, ())?;
+        linear_grid.measure_batch.launch(stream, (blocks, count, 1), TILE_THREADS, &job, ())?;
         let choose = |round: u32| kernels.choose_by_tiles.launch(stream, (count, 1, 1), WARP, &job, round);
         let Some(tiles) = choice.interpolated_tiles() else { return choose(FIRST_ROUND) };
         let is_small = tiles.len <= SMALL_TILE_VALUES;
@@ -196,7 +196,7 @@ impl TileMeter {
     pub(crate) fn start(&mut self, loaded: &Loaded, choice: &TileChoice, layout: &Layout, chunk: &[u8]) -> Result<()> {
         // This may be a thread that helps to copy.
         let _thread = ThreadGuard::new();
-        let kernel = &known(&loaded.kernels.of_type(layout.scalar).linear)?.measure_tiles;
+        let kernel = &known(&loaded.kernels.of_type(layout.scalar).linear_grid)?.measure_tiles;
         let size = layout.scalar.size();
         let copied = values_of(choice) * size;
         self.reserve(copied)?;

@@ -120,7 +120,7 @@ impl Plan for EncodePlan {
 
     fn enqueue(&self, stream: &CudaStream, loaded: &Loaded) -> Result<()> {
         let Loaded { kernels, multiprocessors, .. } = loaded;
-        let TypeKernels { linear, interpolation, quantize_any, fill_and_gather, tokenize, shuffle, assemble, .. } =
+        let TypeKernels { linear_grid, interpolation, quantize_any, fill_and_gather, tokenize, shuffle, assemble, .. } =
             kernels.of_type(self.scalar);
         let grid = |per_multiprocessor| self.sizes.grid(*multiprocessors, per_multiprocessor, self.sizes.segments);
         // One set of blocks for the codes, and one for the planes of exceptions.
@@ -132,15 +132,15 @@ impl Plan for EncodePlan {
         self.begin(stream, loaded)?;
         // Types without this kernel have no lattices, and the host has seen whether their chunks are constant.
         if self.variant.inspected
-            && let Some(linear) = linear
+            && let Some(linear_grid) = linear_grid
         {
-            linear.inspect.launch(stream, grid(2), THREADS, job, ())?;
+            linear_grid.inspect.launch(stream, grid(2), THREADS, job, ())?;
         }
         if self.variant.interpolated {
             interpolate(stream, &known(interpolation)?.interpolate, job, &job.shape, &self.sizes, *multiprocessors)?;
             kernels.count_interpolated_exceptions.launch(stream, grid(8), THREADS, job, ())?;
         } else {
-            let quantize = if self.variant.linear_grid { &known(linear)?.quantize } else { quantize_any };
+            let quantize = if self.variant.linear_grid { &known(linear_grid)?.quantize } else { quantize_any };
             quantize.launch(stream, grid(16), THREADS, job, ())?;
         }
         fill_and_gather.launch(stream, grid(16), THREADS, job, ())?;
@@ -175,7 +175,7 @@ impl EncodePlan {
         let Loaded { kernels, multiprocessors, .. } = loaded;
         let job = &self.job;
         self.begin(stream, loaded)?;
-        let inspect = &known(&kernels.of_type(self.scalar).linear)?.inspect;
+        let inspect = &known(&kernels.of_type(self.scalar).linear_grid)?.inspect;
         inspect.launch(stream, self.sizes.grid(*multiprocessors, 2, self.sizes.segments), THREADS, job, ())?;
         kernels.report_inspections.launch(stream, (job.chunks.div_ceil(THREADS), 1, 1), THREADS, job, ())
     }

@@ -29,7 +29,7 @@ impl Compressing<'_> {
         }
         let addresses = memory::collect(parts.iter().map(|part| part.address))?;
         let tables = session.reserve_tables(chunks * (size_of::<Address>() + size_of::<EncodeParameters>()), 2);
-        match tables.and_then(|()| self.choose(session, choice, &addresses)) {
+        match tables.and_then(|()| self.start_looking(session, choice, &addresses)) {
             // A set needs less than all of them.
             Err(Error::OutOfMemory(_)) => {
                 session.wait()?;
@@ -48,7 +48,7 @@ impl Compressing<'_> {
     }
 
     /// Starts inspecting chunks and choosing their predictors on the device. See [`Compressing::found_in`].
-    pub(super) fn choose(&self, session: &mut SetSession, choice: &TileChoice, addresses: &[Address]) -> Result<()> {
+    pub(super) fn start_looking(&self, session: &mut SetSession, choice: &TileChoice, addresses: &[Address]) -> Result<()> {
         let loaded = self.device.loaded();
         let count = addresses.len();
         let key = self.key(count, self.unknown());
@@ -82,7 +82,7 @@ impl Compressing<'_> {
         )
     }
 
-    /// What [`Compressing::choose`] has found of `count` chunks.
+    /// What [`Compressing::start_looking`] has found of `count` chunks.
     pub(super) fn found_in(&self, session: &SetSession, count: usize) -> Result<Vec<Found>> {
         let predictors = count * size_of::<Inspection>();
         let found = (0..count).map(|chunk| (entry(&session.results, 0, chunk), entry(&session.results, predictors, chunk)));

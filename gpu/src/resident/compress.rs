@@ -246,7 +246,7 @@ impl<'a> Compressing<'a> {
             let found = match found {
                 Some(found) => found,
                 None => {
-                    self.choose(session, choice, addresses)?;
+                    self.start_looking(session, choice, addresses)?;
                     session.wait()?;
                     own = self.found_in(session, count)?;
                     &own
