@@ -235,8 +235,8 @@ pub fn device_of_address(address: u64) -> Option<usize> {
     if first_process().is_ok() && knows() { device_of(address) } else { None }
 }
 
-/// Frees the codec's workspaces that sessions and set sessions of open devices keep on the host, unless a call is using them. For tests that look for leaks: which
-/// thread works on which chunk, and lets its workspace grow, differs from call to call.
+/// Frees the codec's workspaces that sessions of open devices keep on the host, unless a call is using them. For tests that look for leaks: which thread works
+/// on which chunk, and lets its workspace grow, differs from call to call.
 #[doc(hidden)]
 pub fn free_workspaces() {
     for device in DEVICES.iter().filter_map(OnceCell::get) {

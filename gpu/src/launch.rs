@@ -39,8 +39,9 @@ impl<Job: SharedStruct, Argument: Copy> Kernel<Job, Argument> {
             [std::ptr::from_ref(job).cast::<c_void>(), (&raw const argument).cast()].map(<*const c_void>::cast_mut);
         let count = if size_of::<Argument>() == 0 { 1 } else { 2 };
         let (parameters, function, block) = (&mut parameters[..count], self.function.cu_function(), (threads, 1, 1));
-        // SAFETY: kernels stay inside the arrays of the job: `plan/`, `tiles.rs` and `resident/boxes.rs` lay these out in memory of a session, or
-        // at addresses that a caller vouches for. Job and argument are those of the kernel's signature, as `Kernels` says, and are copied before the call returns.
+        // SAFETY: kernels stay inside the arrays of the job: `plan/`, `tiles.rs` and `resident/boxes.rs` lay these out in memory of a session, or at addresses
+        // that a caller vouches for. `Kernels` and `TypeKernels` give each kernel the types of its signature in `kernels`. Job and argument are copied before
+        // the call returns.
         unsafe { result::launch_kernel(function, grid, block, 0, stream.cu_stream(), parameters) }.context(WHAT)
     }
 }

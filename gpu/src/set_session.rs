@@ -71,8 +71,8 @@ impl SetSession {
         self.stream.synchronize().context("waiting for the GPU")
     }
 
-    /// Calls `first`, which puts work into the session's stream, and `second`, which puts work into another one that runs beside it. Both works wait for all that
-    /// is in the session's stream already. What is put there later waits for both.
+    /// Calls `first`, which puts work into the session's stream, and `second`, which puts work into another stream beside it. Both works wait for all that is in
+    /// the session's stream already. What is put there later waits for both.
     pub(crate) fn beside(
         &mut self,
         first: impl FnOnce(&mut Self) -> Result<()>,

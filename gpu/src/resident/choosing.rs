@@ -19,8 +19,8 @@ use crate::tiles::ChunkBatch;
 const MAX_CHOICE: usize = 256 << 20;
 
 impl Compressing<'_> {
-    /// Starts choosing the predictors of the first `chunks` chunks in this session. Whether it did: the kernels must be able to read the chunks where they are, in
-    /// C order. Sets that choose for themselves, at the same time, take longer: their threads wait for each other's launches.
+    /// Starts choosing the predictors of the first `chunks` chunks in this session. Whether it did: the kernels must be able to read the chunks where they are,
+    /// in C order. Sets that choose for themselves, at the same time, take longer: their threads wait for each other's launches.
     pub(super) fn start_choosing(&self, session: &mut SetSession, chunks: usize) -> Result<bool> {
         let parts = &self.values.parts[..chunks];
         let Some(choice) = &self.choice else { return Ok(false) };

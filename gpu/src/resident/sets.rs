@@ -20,8 +20,8 @@ const MAX_CHUNKS: usize = 65_535 / MAX_SET_SESSIONS;
 /// Least bytes of a set that is cut smaller only to have more sets: kernels need enough values to be fast.
 const MIN_SET_BYTES: u64 = 32 << 20;
 
-/// Most chunks of a set whose job takes `job_len` bytes a chunk. `count` chunks of `chunk_len` bytes are cut into a multiple of MAX_SET_SESSIONS sets where these are
-/// long enough, so that all sessions have work.
+/// Most chunks of a set whose job takes `job_len` bytes a chunk. `count` chunks of `chunk_len` bytes are cut into a multiple of MAX_SET_SESSIONS sets where
+/// these are long enough, so that all sessions have work.
 pub(super) fn set_len(count: usize, chunk_len: u64, job_len: usize) -> usize {
     let fitting = (SET_MEMORY / job_len.max(1)).clamp(1, MAX_CHUNKS);
     let worthwhile = MIN_SET_BYTES.div_ceil(chunk_len.max(1)) as usize;
