@@ -1,5 +1,5 @@
 //! Compiles `kernels/module.cu` to a fatbin and embeds it. Without nvcc the crate builds all the same and says at run time that it has
-//! no kernels; with `QUIRE_REQUIRE_CUDA=1` that is an error here. Those of `kernels/measure` become fatbins of their own, which examples alone embed.
+//! no kernels; with `QUIRE_REQUIRE_CUDA=1` that is an error here.
 //!
 //! nvcc is looked for in `$NVCC`, `$CUDA_HOME/bin`, `$CUDA_PATH/bin`, the PATH, and `/usr/local/cuda/bin`. `NVCC=none` builds without it.
 
@@ -19,11 +19,8 @@ use quire_codec::stages::{
 };
 
 #[path = "src/declare.rs"]
-#[allow(dead_code, unreachable_pub, missing_docs, reason = "the crate and its examples include this file as well")]
+#[allow(dead_code, unreachable_pub, missing_docs, reason = "the crate includes this file as well")]
 mod declare;
-#[path = "examples/decoders/job.rs"]
-#[allow(dead_code, unreachable_pub, reason = "written for an example, which takes all of it")]
-mod decoder_job;
 #[path = "src/job/mod.rs"]
 #[allow(dead_code, unreachable_pub, unused_imports, reason = "written for the crate, which takes all of it")]
 mod job;
@@ -42,29 +39,20 @@ const KNOWS_COMPRESS_MODE: (u32, u32) = (12, 8);
 fn main() {
     let output = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     println!("cargo::rustc-check-cfg=cfg(quire_kernels)");
-    for path in ["kernels", "src/declare.rs", "src/job", "examples/decoders/job.rs"] {
+    for path in ["kernels", "src/declare.rs", "src/job"] {
         println!("cargo::rerun-if-changed={path}");
     }
     for variable in ["NVCC", "CUDA_HOME", "CUDA_PATH", "PATH", "QUIRE_REQUIRE_CUDA"] {
         println!("cargo::rerun-if-env-changed={variable}");
     }
-    for (name, text) in [
-        ("constants.cuh", constants()),
-        ("job_structs.cuh", shared_header("src/job", &[], &job::struct_declarations())),
-        (
-            "decoder_job.cuh",
-            shared_header("examples/decoders/job.rs", decoder_job::CONSTANTS, &decoder_job::struct_declarations()),
-        ),
-    ] {
+    for (name, text) in [("constants.cuh", constants()), ("job_structs.cuh", structures())] {
         fs::write(output.join(name), text).expect("OUT_DIR is writable");
     }
     const NO_NVCC: &str = "there is no nvcc that will do in $NVCC, $CUDA_HOME, $CUDA_PATH, the PATH or /usr/local/cuda";
     let required = env::var("QUIRE_REQUIRE_CUDA").is_ok_and(|value| value == "1");
     match find_nvcc() {
         Some((nvcc, version)) => {
-            compile(&nvcc, version, &output, "kernels/module.cu", "quire.fatbin");
-            compile(&nvcc, version, &output, "kernels/measure/codebooks.cu", "codebooks.fatbin");
-            compile(&nvcc, version, &output, "kernels/measure/decoders.cu", "decoders.fatbin");
+            compile(&nvcc, version, &output);
             println!("cargo::rustc-cfg=quire_kernels");
         }
         None if required => panic!("QUIRE_REQUIRE_CUDA=1, but {NO_NVCC}"),
@@ -115,7 +103,7 @@ fn version_of(nvcc: &Path) -> Result<(u32, u32), String> {
     Ok(version)
 }
 
-fn compile(nvcc: &Path, version: (u32, u32), output: &Path, source: &str, fatbin: &str) {
+fn compile(nvcc: &Path, version: (u32, u32), output: &Path) {
     let mut command = Command::new(nvcc);
     // No contraction of products and sums: the bytes must be the CPU's.
     command.args(["--fatbin", "--std=c++17", "-O3", "--fmad=false", "--Werror", "all-warnings"]);
@@ -130,7 +118,7 @@ fn compile(nvcc: &Path, version: (u32, u32), output: &Path, source: &str, fatbin
     }
     let last = ARCHITECTURES[ARCHITECTURES.len() - 1];
     command.arg(format!("--generate-code=arch=compute_{last},code=compute_{last}"));
-    command.arg("-I").arg(output).arg("-o").arg(output.join(fatbin)).arg(source);
+    command.arg("-I").arg(output).arg("-o").arg(output.join("quire.fatbin")).arg("kernels/module.cu");
     let result = command.output().unwrap_or_else(|error| panic!("{} does not run: {error}", nvcc.display()));
     if !result.status.success() {
         panic!(
@@ -143,10 +131,9 @@ fn compile(nvcc: &Path, version: (u32, u32), output: &Path, source: &str, fatbin
     }
 }
 
-/// A header that declares these constants and structures.
-fn shared_header(source: &str, constants: &[Constant], structs: &str) -> String {
-    let constants: String = constants.iter().map(constant_text).collect();
-    format!("// Written by gpu/build.rs from gpu/{source}.\n#pragma once\n\n#include <cstddef>\n{constants}{structs}")
+/// The structures of `src/job`, for the kernels.
+fn structures() -> String {
+    format!("// Written by gpu/build.rs from gpu/src/job.\n#pragma once\n\n#include <cstddef>\n{}", job::struct_declarations())
 }
 
 /// The limits of a floating-point type's grids.
@@ -199,7 +186,6 @@ fn constants() -> String {
     };
     let renamed = [
         ("SEGMENT_LOG", u64::from(alphabet::SEGMENT.ilog2())),
-        ("SPECIAL_ENTRY", codebook::NON_LITERAL_ENTRY.into()),
         ("RUNS_OF_ZEROS", alphabet::FIRST_RUN[0] as u64),
         ("RUNS_OF_MINUS_ONE", alphabet::FIRST_RUN[1] as u64),
         ("RUNS_OF_ONE", alphabet::FIRST_RUN[2] as u64),

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "fibers.h"
-#include "sources.inc"  // written by build.sh
+#include "module.cu"
 #include "streams.h"
 
 namespace cuda_on_cpu {
@@ -202,9 +202,6 @@ API cuModuleGetFunction(const Kernel** function, void*, const char* name) {
   return NOT_FOUND;
 }
 
-/// A multiprocessor holds two blocks: enough for grids of which a block takes several parts.
-API cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const Kernel*, int, size_t, unsigned) { return *blocks = 2, OK; }
-
 /// What memory an address belongs to. Only device memory is known, the tests' own included.
 API cuPointerGetAttribute(int* value, int attribute, Address address) {
   enum { MEMORY_TYPE = 2, DEVICE_ORDINAL = 9, DEVICE = 2 };
@@ -252,9 +249,6 @@ API cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t size, Stream* stre
 }
 API cuMemcpyDtoHAsync_v2(void* to, Address from, size_t size, Stream* stream) {
   return copy_bytes(to, reinterpret_cast<void*>(from), size, stream);
-}
-API cuMemcpyDtoDAsync_v2(Address to, Address from, size_t size, Stream* stream) {
-  return copy_bytes(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), size, stream);
 }
 API cuMemsetD8Async(Address to, unsigned char value, size_t size, Stream* stream) {
   void* start = reinterpret_cast<void*>(to);
@@ -308,8 +302,6 @@ API cuEventDestroy_v2(Event* event) { return delete event, OK; }
 API cuEventRecord(Event* event, Stream* stream) { return *event = (is_default(stream) ? uploads() : *stream).now(), OK; }
 API cuEventSynchronize(const Event* event) { return event->wait(), OK; }
 API cuEventQuery(const Event* event) { return event->wait(), OK; }
-API cuEventElapsedTime(float* milliseconds, void*, void*) { return *milliseconds = 0, OK; }
-API cuEventElapsedTime_v2(float* milliseconds, void*, void*) { return *milliseconds = 0, OK; }
 
 API cuLaunchKernel(const Kernel* kernel, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned rows, unsigned slices,
                    unsigned shared, Stream* stream, void** arguments, void**) {

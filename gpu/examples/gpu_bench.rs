@@ -1,14 +1,15 @@
-//! Measures the GPU: `cargo run --release -p quire-gpu --example gpu_bench [-- REPEATS [EDGE...]]`.
+//! Measures calls of the GPU, host to host: `cargo run --release -p quire-gpu --example gpu_bench [-- REPEATS [EDGE...]]`.
 //!
-//! Every stream is compared with the CPU's and every value with its bound before a time is printed. Then, a row a chunk and bound: ratio;
-//! host to host (what the filter does, without HDF5) both ways; kernels alone both ways; median and quartiles in microseconds and GB/s
-//! of *uncompressed* data. Floors, measured in the same run, are printed above.
+//! Every stream is compared with the CPU's and every value with its bound before a time is printed. Then, a row a chunk and bound: ratio; what the filter does
+//! without HDF5, in both directions: median and quartiles in microseconds, and GB/s of *uncompressed* data. Floors, measured in the same run, are printed
+//! above. `nsys profile --stats=true` gives the time of each kernel, and `resident_bench` measures chunks in the GPU's memory.
 
 use std::time::Instant;
 
+use cudarc::driver::{CudaContext, result, sys};
 use h5_samples::turbulence;
-use quire_codec::{ByteOrder, CodebookPolicy, CodingPolicy, Config, Layout, Scalar, Shape, Unverified, Workspace};
-use quire_gpu::{Batch, Device, Timings, batch_choice, device, floors};
+use quire_codec::{ByteOrder, CodingPolicy, Config, Layout, Scalar, Shape, Unverified, Workspace};
+use quire_gpu::{Device, device};
 
 fn main() {
     let arguments: Vec<usize> = std::env::args().skip(1).map(|text| text.parse().expect("a number")).collect();
@@ -33,32 +34,11 @@ fn main() {
     );
     let field = turbulence::resolved_velocity(1, [256; 3]);
     for len in [1 << 20, 32 << 20] {
-        let floors = floors(device, len, repeats).expect("measures");
-        println!("floors for {} MiB, median us:", len >> 20);
-        for (name, times) in [
-            ("copy on the host, one thread", &floors.copy_one),
-            ("copy on the host, as transfers do", &floors.copy),
-            ("pinned memory to the device", &floors.to_device),
-            ("the device to pinned memory", &floors.from_device),
-            ("read and write on the device", &floors.on_device),
-        ] {
-            println!("  {name:<40} {:>9.1} us {:>8.1} GB/s", at(times, 0.5), len as f64 / at(times, 0.5) / 1e3);
-        }
-        println!("  {:<40} {:>9.1} us", "recorded launches that do nothing", at(&floors.launch, 0.5));
+        floors(len, repeats);
     }
     println!(
-        "\n{:<22} {:>6} {:>7}  {:>23} {:>7}  {:>23} {:>7}  {:>17} {:>7}  {:>17} {:>7}",
-        "chunk",
-        "bound",
-        "ratio",
-        "compress us (quartiles)",
-        "GB/s",
-        "decompress us",
-        "GB/s",
-        "kernels us",
-        "GB/s",
-        "back us",
-        "GB/s"
+        "\n{:<22} {:>6} {:>7}  {:>23} {:>7}  {:>23} {:>7}",
+        "chunk", "bound", "ratio", "compress us (quartiles)", "GB/s", "decompress us", "GB/s"
     );
     for &edge in &edges {
         for scalar in [Scalar::F32, Scalar::F64] {
@@ -80,19 +60,41 @@ fn main() {
     for edge in [8, 12, 16, 20, 24, 28, 32, 40, 48, 64] {
         threshold_row(device, &field, edge, repeats);
     }
-    println!("\n512 chunks of 64^3 in one launch set, f32");
-    for (coding, relative) in CODINGS.into_iter().flat_map(|coding| [1e-2, 1e-3, 1e-4].map(|relative| (coding, relative))) {
-        batch_row(device, &field, relative, coding, repeats.min(51));
-    }
-    println!("\nsteps, each timed by events of its own (which cost about 2 us a step), f32");
-    for edge in edges.iter().copied().filter(|edge| [64, 256].contains(edge)) {
-        for (coding, relative) in [(CODINGS[0], 1e-2), (CODINGS[0], 1e-3), (CODINGS[1], 1e-3)] {
-            steps(device, &field, edge, relative, coding, repeats);
-        }
-    }
 }
 
-const CODINGS: [CodingPolicy; 2] = [CodingPolicy::Auto, CodingPolicy::Bitshuffle];
+/// Prints what the machine can do at best with `len` bytes: median times of copies.
+fn floors(len: usize, repeats: usize) {
+    CudaContext::new(0).and_then(|context| context.bind_to_thread()).expect("the primary context");
+    let (source, mut target) = (vec![7u8; len], vec![0; len]);
+    // SAFETY: new memory.
+    let (pinned, there) = unsafe { (result::malloc_host(len, 0), result::malloc_sync(2 * len)) };
+    let (pinned, there) = (pinned.expect("pinned memory"), there.expect("device memory"));
+    // SAFETY: the pinned memory has this length.
+    let pinned_bytes = unsafe { std::slice::from_raw_parts_mut(pinned.cast::<u8>(), len) };
+    pinned_bytes.copy_from_slice(&source);
+    println!("floors for {} MiB, median us:", len >> 20);
+    let print = |name: &str, copy: &mut dyn FnMut()| {
+        let mut times = Vec::new();
+        for _ in 0..repeats + 1 {
+            let clock = Instant::now();
+            copy();
+            times.push(clock.elapsed().as_secs_f64() * 1e6);
+        }
+        let time = at(&times[1..], 0.5);
+        println!("  {name:<40} {time:>9.1} us {:>8.1} GB/s", len as f64 / time / 1e3);
+    };
+    print("copy on the host, one thread", &mut || target.copy_from_slice(std::hint::black_box(&source)));
+    // SAFETY: both have this length, and the calls return behind the copies.
+    print("pinned memory to the device", &mut || unsafe { result::memcpy_htod_sync(there, pinned_bytes) }.expect("copies"));
+    // SAFETY: as above.
+    print("read and write on the device", &mut || unsafe {
+        result::memcpy_dtod_sync(there + len as u64, there, len).and_then(|()| sys::cuCtxSynchronize().result()).expect("copies");
+    });
+    // SAFETY: as above.
+    print("the device to pinned memory", &mut || unsafe { result::memcpy_dtoh_sync(pinned_bytes, there) }.expect("copies"));
+    // SAFETY: from `malloc_host` and `malloc_sync`; no copy is under way.
+    unsafe { result::free_host(pinned).and_then(|()| result::free_sync(there)) }.expect("frees");
+}
 
 /// A cube of the field as bytes, its layout and its configuration.
 fn case(field: &[f32], edge: usize, scalar: Scalar, relative: f64) -> (Vec<u8>, Layout, Config<'static>) {
@@ -164,9 +166,6 @@ fn chunk_row(
     }
     assert_eq!(buffer[..expected.len()], expected, "the GPU's stream is the CPU's");
     check(&chunk, &restored, &layout, &config);
-    let mut batch = Batch::new(device, &layout, 1).expect("a batch");
-    let (_, there) = batch.compress(&chunk, &config, repeats).expect("compresses");
-    let (_, back) = batch.decompress(&[expected.clone()], repeats).expect("decompresses");
     let cell = |times: &[f64]| {
         format!(
             "{:.1} ({:.1}-{:.1}) {:>7.2}",
@@ -177,13 +176,11 @@ fn chunk_row(
         )
     };
     println!(
-        "{:<22} {relative:>6.0e} {:>7.2}  {:>31}  {:>31}  {:>25}  {:>25}",
+        "{:<22} {relative:>6.0e} {:>7.2}  {:>31}  {:>31}",
         format!("{edge}^3 {scalar:?}, {:.2} MiB", chunk.len() as f64 / 1048576.0),
         chunk.len() as f64 / expected.len() as f64,
         cell(&compress[3..]),
-        cell(&decompress[3..]),
-        cell(&there.whole),
-        cell(&back.whole)
+        cell(&decompress[3..])
     );
 }
 
@@ -221,89 +218,6 @@ fn threshold_row(device: &'static Device, field: &[f32], edge: usize, repeats: u
     println!(
         "{:<22} {cpu_in:>12.1} {gpu_in:>12.1} {cpu_out:>14.1} {gpu_out:>14.1}",
         format!("{edge}^3, {:.0} KiB", chunk.len() as f64 / 1024.0)
-    );
-}
-
-fn batch_row(device: &'static Device, field: &[f32], relative: f64, coding: CodingPolicy, repeats: usize) {
-    const CHUNKS: usize = 512;
-    // The 64 cubes of the field, eight times over.
-    let (_, layout, mut config) = case(field, 64, Scalar::F32, relative);
-    config.coding = coding;
-    let chunks: Vec<u8> = (0..CHUNKS)
-        .flat_map(|i| (0..64 * 64).map(move |row| (i % 4 * 64 + row / 64, i / 4 % 4 * 64 + row % 64, i / 16 % 4 * 64)))
-        .flat_map(|(z, y, x)| field[(z * 256 + y) * 256 + x..][..64].iter().flat_map(|value| value.to_le_bytes()))
-        .collect();
-    let mut batch = Batch::new(device, &layout, CHUNKS).expect("a batch");
-    let (streams, there) = batch.compress(&chunks, &config, repeats).expect("compresses");
-    let (restored, back) = batch.decompress(&streams, repeats).expect("decompresses");
-    let chunk_len = layout.chunk_bytes() as usize;
-    for (i, stream) in streams.iter().enumerate() {
-        let range = i * chunk_len..(i + 1) * chunk_len;
-        check(&chunks[range.clone()], &restored[range.clone()], &layout, &config);
-        if i % 64 == 0 {
-            let mut expected = Vec::new();
-            Workspace::default().compress(&chunks[range], &layout, &config, &mut expected).expect("the CPU compresses");
-            assert_eq!(stream, &expected);
-        }
-    }
-    let compressed: usize = streams.iter().map(Vec::len).sum();
-    let cell = |timings: &Timings| {
-        let times = &timings.whole;
-        format!(
-            "{:.0} ({:.0}-{:.0}) us, {:.0} GB/s",
-            at(times, 0.5),
-            at(times, 0.25),
-            at(times, 0.75),
-            chunks.len() as f64 / at(times, 0.5) / 1e3
-        )
-    };
-    println!(
-        "{coding:?}, bound {relative:.0e}, ratio {:.2}: compress {}; decompress {}",
-        chunks.len() as f64 / compressed as f64,
-        cell(&there),
-        cell(&back)
-    );
-}
-
-fn steps(device: &'static Device, field: &[f32], edge: usize, relative: f64, coding: CodingPolicy, repeats: usize) {
-    let (chunk, layout, mut config) = case(field, edge, Scalar::F32, relative);
-    config.coding = coding;
-    let (_, predictor) = batch_choice(&chunk, &layout, &config).expect("memory");
-    let mut batch = Batch::new(device, &layout, 1).expect("a batch");
-    let (streams, there) = batch.compress(&chunk, &config, repeats).expect("compresses");
-    let (_, back) = batch.decompress(&streams, repeats).expect("decompresses");
-    config.codebook = CodebookPolicy::Custom;
-    let (_, custom) = batch.compress(&chunk, &config, repeats).expect("compresses");
-    for (name, timings) in [("compress", &there), ("decompress", &back)] {
-        println!(
-            "{edge}^3, {relative:e}, {coding:?}, {predictor:?}, {name}: recorded launches {:.1} us on the device, {:.1} us for the host",
-            at(&timings.whole, 0.5),
-            at(&timings.host, 0.5)
-        );
-        for (step, times) in &timings.steps {
-            println!("    {step:<22} {:>8.1} us ({:.1}-{:.1})", at(times, 0.5), at(times, 0.25), at(times, 0.75));
-        }
-    }
-    let on_host = batch.measure_on_host(&chunk, &config, repeats).expect("measures");
-    let on_device = batch.measure_on_device(&chunk, &config, repeats).expect("measures");
-    for (place, tiles) in [("on the host", on_host), ("on the device", on_device)] {
-        let Some(tiles) = tiles else { continue };
-        println!(
-            "{edge}^3 choosing the predictor of a chunk {place}: kernel {:.1} us, from call to counts {:.1} us",
-            at(&tiles.kernel, 0.5),
-            at(&tiles.calls, 0.5)
-        );
-    }
-    if coding == CodingPolicy::Bitshuffle {
-        return;
-    }
-    let choose = |timings: &Timings| {
-        timings.steps.iter().find(|(step, _)| step.contains("choose")).map_or(0.0, |(_, times)| at(times, 0.5))
-    };
-    println!(
-        "{edge}^3 choosing among 75 books {:.1} us; building a custom book as well {:.1} us",
-        choose(&there),
-        choose(&custom)
     );
 }
 

@@ -1,18 +1,16 @@
 //! Measures batches of chunks in device memory: `cargo run --release -p quire-gpu --example resident_bench [-- REPEATS [MIB]]`.
 //!
 //! Every stream is compared with the CPU's and every value with its bound before a time is printed. A row has, in GB/s of uncompressed data by the host's
-//! clock, from the call to its return: device to device, device to host, and out of an array in C order. Beside them: the kernels of the batch alone in one
-//! launch set, by the device's clock, whose predictor is that of the first chunk; the kernels that choose predictors, in one launch set, in microseconds a
-//! chunk; and a copy within the device, each byte read once and written once.
+//! clock, from the call to its return: device to device, device to host, and out of an array in C order, in both directions. Above them is a copy within the
+//! device, each byte read once and written once. `nsys profile --stats=true` gives the time of each kernel.
 
 use std::sync::Mutex;
 use std::time::Instant;
 
 use cudarc::driver::{CudaContext, result, sys};
 use h5_samples::turbulence;
-use quire_codec::stages::choice::TileChoice;
 use quire_codec::{ByteOrder, Config, Layout, Scalar, Shape, Workspace, max_stream_len};
-use quire_gpu::{ArrayAxes, Batch, Device, PackedStreams, Part, Resident, ResidentStream, device};
+use quire_gpu::{ArrayAxes, Device, PackedStreams, Part, Resident, ResidentStream, device};
 
 /// Edge of the field.
 const EDGE: usize = 256;
@@ -53,26 +51,13 @@ fn main() {
         array.len as f64 / floor / 1e9
     );
     println!(
-        "{:<9} {:>6} {:>6} | {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} | {:>8} {:>9} {:>9} {:>9} {:>9}",
-        "chunks",
-        "bound",
-        "ratio",
-        "compress",
-        "kernels",
-        "share, %",
-        "to host",
-        "array",
-        "choice,us",
-        "decode",
-        "kernels",
-        "share, %",
-        "from host",
-        "array"
+        "{:<9} {:>6} {:>6} | {:>8} {:>9} {:>9} | {:>8} {:>9} {:>9}",
+        "chunks", "bound", "ratio", "compress", "to host", "array", "decode", "from host", "array"
     );
     let range = field
         .iter()
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &value| (low.min(value.into()), high.max(value.into())));
-    for edge in [64, 128] {
+    for edge in [64, 128, 256] {
         for relative in [1e-2, 1e-3, 1e-4] {
             let config = Config::absolute((range.1 - range.0) * relative).expect("a bound");
             row(device, &bytes, &array, edge, relative, &config, repeats);
@@ -221,31 +206,14 @@ fn row(device: &'static Device, bytes: &[u8], array: &OnDevice, edge: usize, rel
     let to_array = median(repeats, || decode(&on_device, &of_array));
     check(bytes, &restored.bytes(), config);
 
-    let mut batch = Batch::new(device, &layout, count).expect("a batch");
-    let choice = TileChoice::of_chunk(&chunks[0], &layout, config).expect("the predictor is chosen on tiles");
-    let (_, choosing) = batch.choose(&joined.repeat(copies), &choice, repeats).expect("chooses");
-    let all = joined.repeat(copies);
-    let (streams, there) = batch.compress(&all, config, repeats).expect("compresses");
-    let (_, back) = batch.decompress(&streams, repeats).expect("decompresses");
-    let middle = |times: &[f64]| {
-        let mut times = times.to_vec();
-        times.sort_by(f64::total_cmp);
-        times[times.len() / 2] / 1e6
-    };
     let speed = |seconds: f64| array.len as f64 / seconds / 1e9;
-    let (kernels, kernels_back) = (middle(&there.whole), middle(&back.whole));
     println!(
-        "{:<9} {relative:>6.0e} {ratio:>6.2} | {:>8.0} {:>9.0} {:>9.0} {:>9.0} {:>9.0} {:>9.3} | {:>8.0} {:>9.0} {:>9.0} {:>9.0} {:>9.0}",
+        "{:<9} {relative:>6.0e} {ratio:>6.2} | {:>8.0} {:>9.0} {:>9.0} | {:>8.0} {:>9.0} {:>9.0}",
         format!("{count}x{edge}^3"),
         speed(compress),
-        speed(kernels),
-        100.0 * kernels / compress,
         speed(to_host),
         speed(from_array),
-        1e6 * middle(&choosing.whole) / count as f64,
         speed(decompress),
-        speed(kernels_back),
-        100.0 * kernels_back / decompress,
         speed(from_host),
         speed(to_array),
     );

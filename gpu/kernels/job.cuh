@@ -26,8 +26,8 @@ __device__ __forceinline__ u8* chunk_output(const DecodeJob& job) {
   return job.outputs ? reinterpret_cast<u8*>(job.outputs[blockIdx.y]) : job.output + blockIdx.y * job.output_stride;
 }
 
-/// Whether all values of the chunk are equal. Valid once `inspect` has run.
-__device__ __forceinline__ bool is_constant(const EncodeJob& job, const EncodeState& state) { return !job.needs_no_inspection && !state.differs; }
+/// Whether all values of the chunk are equal. Valid once `inspect` has run, if it does.
+__device__ __forceinline__ bool is_constant(const EncodeJob& job, const EncodeState& state) { return job.inspected && !state.differs; }
 
 /// Number of integers of block `index` of a plane.
 __device__ __forceinline__ u32 block_length(const DecodePlaneState& plane, u32 index) {

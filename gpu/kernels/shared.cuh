@@ -8,7 +8,7 @@
 
 /// Keeps a pointer in registers; otherwise the compiler computes it again for each use.
 template <typename T>
-__device__ __forceinline__ void keep(T*& pointer) {
+__device__ __forceinline__ void keep_in_registers(T*& pointer) {
   asm volatile("" : "+l"(pointer));
 }
 
@@ -60,7 +60,7 @@ struct SharedRing {
 #else
 
 template <typename T>
-void keep(T*&) {}
+void keep_in_registers(T*&) {}
 
 inline void store_if(bool condition, u16* to, u32 word) {
   if (condition) *to = u16(word);

@@ -32,7 +32,7 @@ impl Device {
             return self.compress_values(chunk, layout, config);
         }
         layout.check_pairs()?;
-        self.rooms_for_pairs.with(len, |values| {
+        self.pair_buffers.with(len, |values| {
             split(chunk.bytes, layout.scalar, values);
             self.compress_values((&*values).into(), layout, config)
         })
@@ -51,11 +51,11 @@ impl Device {
     fn compress_settled(&'static self, chunk: Chunk<'_>, layout: &Layout, config: &Config) -> Result<Compressed> {
         let mut lease = self.lease()?;
         let started = lease.session().start_compressing(self.loaded(), chunk, layout, config);
-        let plan = lease.check(started)?;
+        let job = lease.check(started)?;
         let waited = lease.session().wait();
         lease.check(waited)?;
-        let length = lease.session().encode_result(0).length as usize;
-        Ok(Compressed { lease, plan, length })
+        let length = lease.session().stream_len();
+        Ok(Compressed { lease, job, length })
     }
 
     /// Sends a stream to the GPU and starts decompressing it there. The stream is not read any more when this returns: a caller keeps it only to have the CPU
@@ -66,8 +66,8 @@ impl Device {
     pub fn decompress(&'static self, stream: Unverified<'_>) -> Result<Decompressing> {
         let mut lease = self.lease()?;
         let started = lease.session().start_decompressing(self.loaded(), stream);
-        let plan = lease.check(started)?;
-        Ok(Decompressing { lease, plan, scalar: stream.header().layout.scalar })
+        let job = lease.check(started)?;
+        Ok(Decompressing { lease, job, scalar: stream.header().layout.scalar })
     }
 }
 
@@ -107,7 +107,7 @@ impl Compressor for OnDevice<'_> {
     fn decompress(&mut self, output: &mut Compressed, chunk: &mut [u8]) -> Result<()> {
         let Fetched { stream, workspace } = &mut self.fetched;
         memory::resize(stream, output.length)?;
-        let received = output.lease.session().fetch_stream(output.plan, stream);
+        let received = output.lease.session().copy_stream(output.job, stream);
         output.lease.check(received)?;
         Ok(workspace.decompress_values(&Verified::just_made(stream)?, chunk)?)
     }
@@ -116,7 +116,8 @@ impl Compressor for OnDevice<'_> {
 /// A compressed chunk in a session's memory.
 pub struct Compressed {
     lease: Lease<Session>,
-    plan: usize,
+    /// Number of the job in the session.
+    job: usize,
     length: usize,
 }
 
@@ -136,8 +137,8 @@ impl Compressed {
     /// The stream, if it is in the host's memory already: copying it cannot fail then.
     #[must_use]
     pub fn bytes(&mut self) -> Option<&[u8]> {
-        let (plan, length) = (self.plan, self.length);
-        self.lease.session().stream_on_host(plan, length)
+        let (job, length) = (self.job, self.length);
+        self.lease.session().stream_on_host(job, length)
     }
 
     /// Copies the stream to `target`, which has its length.
@@ -146,7 +147,7 @@ impl Compressed {
     /// `Failed`.
     pub fn copy_to(mut self, target: &mut [u8]) -> Result<()> {
         assert_eq!(target.len(), self.length, "room for the stream, no more, no less");
-        let fetched = self.lease.session().fetch_stream(self.plan, target);
+        let fetched = self.lease.session().copy_stream(self.job, target);
         self.lease.end(fetched)
     }
 }
@@ -154,7 +155,8 @@ impl Compressed {
 /// A stream that is being decompressed.
 pub struct Decompressing {
     lease: Lease<Session>,
-    plan: usize,
+    /// Number of the job in the session.
+    job: usize,
     scalar: Scalar,
 }
 
@@ -172,16 +174,16 @@ impl Decompressing {
     /// # Errors
     /// Those of [`Decompressing::finish`].
     pub fn finish_in(mut self, chunk: ChunkRoom<'_>) -> Result<()> {
-        let (scalar, plan, device) = (self.scalar, self.plan, self.lease.device());
+        let (scalar, job, device) = (self.scalar, self.job, self.lease.device());
         let session = self.lease.session();
         let fetched = if scalar.is_pair() {
-            device.rooms_for_pairs.with(chunk.bytes.len(), |values| {
-                session.fetch_values(plan, (&mut *values).into())?;
+            device.pair_buffers.with(chunk.bytes.len(), |values| {
+                session.copy_values(job, (&mut *values).into())?;
                 join(values, scalar, chunk.bytes);
                 Ok(())
             })
         } else {
-            session.fetch_values(plan, chunk)
+            session.copy_values(job, chunk)
         };
         self.lease.end(fetched)
     }

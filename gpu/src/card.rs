@@ -2,12 +2,12 @@
 
 use cudarc::driver::sys::CUdevice;
 
-use crate::launch::{BUS_ID_ROOM, is_shared_by_mps, pci_bus_id};
+use crate::launch::{BUS_ID_BYTES, is_shared_by_mps, pci_bus_id};
 
 /// What tells a card from others on the machine, and how processes share it.
 #[derive(Debug)]
 pub struct Card {
-    bus_id: Option<([u8; BUS_ID_ROOM], usize)>,
+    bus_id: Option<([u8; BUS_ID_BYTES], usize)>,
     contexts: Contexts,
 }
 

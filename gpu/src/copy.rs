@@ -103,42 +103,22 @@ fn unit(len: usize, least: usize) -> usize {
 /// Most units of a copy: there is one more where the length is no multiple.
 const MOST_UNITS: usize = UNITS + 1;
 
-/// The units of a copy, each of which one thread takes. On the stack, as a vector of them might be refused.
-struct Units<T> {
-    units: [Mutex<Option<T>>; MOST_UNITS],
-    count: usize,
-}
-
-impl<T> Units<T> {
-    fn of(mut units: impl ExactSizeIterator<Item = T>) -> Self {
-        let count = units.len();
-        assert!(count <= MOST_UNITS, "units are cut so that they are no more");
-        Self { units: [(); MOST_UNITS].map(|()| Mutex::new(units.next())), count }
-    }
-
-    fn with(&self, number: usize, work: impl FnOnce(&mut T)) {
-        if let Some(unit) = &mut *self.units[number].lock().unwrap_or_else(PoisonError::into_inner) {
-            work(unit);
-        }
-    }
-}
-
-/// Does `work` for each number below `count`, on several threads if there are `helpers`. A thread that is free takes the next number, as helpers may also work
-/// for other callers. The calling thread does `first` before it takes any. It calls `done` after each number that it took, and then until that returns true.
-fn share(
-    count: usize,
+/// Does `work` for each of the units, on several threads if there are `helpers`. A thread that is free takes the next unit, as helpers may also work for other
+/// callers. The calling thread does `first` before it takes a unit. It calls `done` after each unit that it took, and at the end until `done` returns true.
+fn share<T>(
+    units: impl ExactSizeIterator<Item = T> + Send,
     helpers: Option<Helpers>,
     first: impl FnOnce(),
-    work: impl Fn(usize) + Sync,
+    work: impl Fn(T) + Sync,
     mut done: impl FnMut() -> bool,
 ) {
-    let helping = helpers.map_or(0, |helpers| helpers.count.min(count.saturating_sub(1)));
-    let next = AtomicUsize::new(0);
-    let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&number| number < count);
+    let helping = helpers.map_or(0, |helpers| helpers.count.min(units.len().saturating_sub(1)));
+    let units = Mutex::new(units);
+    let take = || units.lock().unwrap_or_else(PoisonError::into_inner).next();
     let own = || {
         first();
-        while let Some(number) = take() {
-            work(number);
+        while let Some(unit) = take() {
+            work(unit);
             done();
         }
         while !done() {
@@ -151,8 +131,8 @@ fn share(
         for _ in 0..helping {
             let (work, take, underway) = (&work, &take, &underway);
             scope.spawn(move |_| {
-                while let Some(number) = take() {
-                    work(number);
+                while let Some(unit) = take() {
+                    work(unit);
                 }
                 underway.end_one();
             });
@@ -175,23 +155,22 @@ fn helpers_for(len: usize) -> Option<Helpers> {
 /// Copies `from` to `to`, which is as long. Calls `ready` on the calling thread, each time with the number of bytes from the start that have been copied.
 pub(crate) fn copy_in(from: &[u8], to: &mut [u8], mut ready: impl FnMut(usize)) {
     let (len, unit) = (from.len(), unit(from.len(), MIN_UNIT));
-    let units = Units::of(from.chunks(unit).zip(to.chunks_mut(unit)));
     let are_there = [const { AtomicBool::new(false) }; MOST_UNITS];
     let mut there = 0;
     share(
-        units.count,
+        from.chunks(unit).zip(to.chunks_mut(unit)).enumerate(),
         helpers_for(len),
         || (),
-        |number| {
-            units.with(number, |(from, to)| to.copy_from_slice(from));
+        |(number, (from, to))| {
+            to.copy_from_slice(from);
             are_there[number].store(true, Ordering::Release);
         },
         || {
-            while there < units.count && are_there[there].load(Ordering::Acquire) {
+            while there < len.div_ceil(unit) && are_there[there].load(Ordering::Acquire) {
                 there += 1;
                 ready((there * unit).min(len));
             }
-            there == units.count
+            there == len.div_ceil(unit)
         },
     );
 }
@@ -212,11 +191,10 @@ pub(crate) fn copy_out<'a, E>(
         }
         return Ok(());
     };
-    let units = Units::of(to.chunks_mut(unit));
     let (there, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let mut waited = Ok(());
     share(
-        units.count,
+        to.chunks_mut(unit).enumerate(),
         Some(helpers),
         || {
             for number in 0..len.div_ceil(piece) {
@@ -228,13 +206,13 @@ pub(crate) fn copy_out<'a, E>(
                 }
             }
         },
-        |number| {
-            let range = number * unit..((number + 1) * unit).min(len);
+        |(number, to)| {
+            let range = number * unit..number * unit + to.len();
             while there.load(Ordering::Acquire) < range.end {
                 std::hint::spin_loop();
             }
             if !failed.load(Ordering::Relaxed) {
-                units.with(number, |to| to.copy_from_slice(from(range)));
+                to.copy_from_slice(from(range));
             }
         },
         || true,
@@ -251,18 +229,18 @@ fn unit_of_halves(len: usize) -> usize {
 pub(crate) fn split(from: &[u8], scalar: Scalar, values: &mut [u8]) {
     let (len, unit) = (from.len(), unit_of_halves(from.len()));
     let (first, second) = values.split_at_mut(len / 2);
-    let units = Units::of(from.chunks(2 * unit).zip(first.chunks_mut(unit)).zip(second.chunks_mut(unit)));
-    let work = |number| units.with(number, |((from, first), second)| pairs::split_range(from, scalar, first, second));
-    share(units.count, helpers_for(len), || (), work, || true);
+    let units = from.chunks(2 * unit).zip(first.chunks_mut(unit)).zip(second.chunks_mut(unit));
+    let work = |((from, first), second)| pairs::split_range(from, scalar, first, second);
+    share(units, helpers_for(len), || (), work, || true);
 }
 
 /// Copies the halves of `values` to the parts of a chunk of pairs, as [`pairs::join`] does.
 pub(crate) fn join(values: &[u8], scalar: Scalar, to: &mut [u8]) {
     let (len, unit) = (to.len(), unit_of_halves(to.len()));
     let (first, second) = values.split_at(len / 2);
-    let units = Units::of(to.chunks_mut(2 * unit).zip(first.chunks(unit)).zip(second.chunks(unit)));
-    let work = |number| units.with(number, |((to, first), second)| pairs::join_range(first, second, scalar, to));
-    share(units.count, helpers_for(len), || (), work, || true);
+    let units = to.chunks_mut(2 * unit).zip(first.chunks(unit)).zip(second.chunks(unit));
+    let work = |((to, first), second): ((&mut [u8], _), _)| pairs::join_range(first, second, scalar, to);
+    share(units, helpers_for(len), || (), work, || true);
 }
 
 /// Copies `from` to `to`, which is as long.

@@ -15,9 +15,9 @@ use crate::launch::{FUNCTIONS, ThreadGuard, driver_is_present, has_function, ope
 use crate::limits::check_layout;
 use crate::loaded::Loaded;
 use crate::memory::{PinnedMemory, device_of};
-use crate::room::{MAX_ROOMS, Room};
 use crate::session::Session;
-use crate::statistics::{CONTEXTS, SESSIONS};
+use crate::set_session::{MAX_SET_SESSIONS, SetSession};
+use crate::statistics::CONTEXTS;
 
 /// Devices that a process can use, by number.
 const MAX_DEVICES: usize = 64;
@@ -29,7 +29,7 @@ pub(crate) const MAX_STAGINGS: usize = 2 * MAX_SESSIONS;
 const RETRY: Duration = Duration::from_secs(10);
 /// Bytes that malloc must have for a failure to open a device to count as lasting. Without them the driver may have had too few as well, which it reports in
 /// many ways: its library is not found, for one.
-const ROOM_TO_OPEN: usize = 128 << 20;
+const OPENING_BYTES: usize = 128 << 20;
 
 static DEVICES: [OnceCell<Device>; MAX_DEVICES] = [const { OnceCell::new() }; MAX_DEVICES];
 /// Why devices could not be opened, and when that was found.
@@ -44,63 +44,41 @@ pub struct Device {
     name: String,
     card: Card,
     sessions: Pool<Session>,
-    rooms: Pool<Room>,
+    set_sessions: Pool<SetSession>,
     stagings: Pool<PinnedMemory>,
     failure: OnceCell<Reason>,
-    pub(crate) rooms_for_pairs: RoomsForPairs,
+    pub(crate) pair_buffers: PairBuffers,
 }
 
 /// Memory of the host for the values of chunks of pairs, kept from call to call: one piece for each caller that there was at a time.
 #[derive(Default)]
-pub(crate) struct RoomsForPairs(Mutex<Vec<Vec<u8>>>);
+pub(crate) struct PairBuffers(Mutex<Vec<Vec<u8>>>);
 
-impl RoomsForPairs {
+impl PairBuffers {
     /// Calls `body` with room for `len` bytes.
     pub(crate) fn with<R>(&self, len: usize, body: impl FnOnce(&mut [u8]) -> Result<R>) -> Result<R> {
-        let rooms = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut room = rooms().pop().unwrap_or_default();
-        let outcome = memory::resize(&mut room, len).map_err(Error::from).and_then(|()| body(&mut room));
-        // Without memory to keep it, the room is freed.
-        let _ = memory::push(&mut rooms(), room);
+        let buffers = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buffer = buffers().pop().unwrap_or_default();
+        let outcome = memory::resize(&mut buffer, len).map_err(Error::from).and_then(|()| body(&mut buffer));
+        // Without memory to keep it, the buffer is freed.
+        let _ = memory::push(&mut buffers(), buffer);
         outcome
     }
 }
 
 /// What a device lends to one caller at a time.
-pub(crate) trait Lent: Sized + 'static {
-    /// The device's pool of these.
-    fn pool(device: &Device) -> &Pool<Self>;
-    /// Makes one.
-    fn make(loaded: &Loaded) -> Result<Self>;
+pub(crate) trait Lent: 'static {
     /// Waits for all that was started with it.
     fn wait(&self) -> Result<()>;
 }
 
 impl Lent for Session {
-    fn pool(device: &Device) -> &Pool<Self> {
-        &device.sessions
-    }
-
-    fn make(loaded: &Loaded) -> Result<Self> {
-        let session = Self::new(loaded)?;
-        SESSIONS.fetch_add(1, Ordering::Relaxed);
-        Ok(session)
-    }
-
     fn wait(&self) -> Result<()> {
         Self::wait(self)
     }
 }
 
-impl Lent for Room {
-    fn pool(device: &Device) -> &Pool<Self> {
-        &device.rooms
-    }
-
-    fn make(loaded: &Loaded) -> Result<Self> {
-        Self::new(loaded)
-    }
-
+impl Lent for SetSession {
     fn wait(&self) -> Result<()> {
         Self::wait(self)
     }
@@ -120,24 +98,17 @@ pub(crate) struct Idle<T> {
 }
 
 impl<T> Pool<T> {
-    fn new(most: usize) -> Result<Self> {
+    /// A pool of up to `most` things, of which one may be made already.
+    fn new(most: usize, first: Option<T>) -> Result<Self> {
+        let (mut things, made) = (Vec::new(), usize::from(first.is_some()));
         // Giving back must not fail.
-        let mut things = Vec::new();
         memory::reserve(&mut things, most)?;
-        Ok(Self { idle: Mutex::new(Idle { things, made: 0 }), returned: Condvar::new(), most })
+        things.extend(first);
+        Ok(Self { idle: Mutex::new(Idle { things, made }), returned: Condvar::new(), most })
     }
 
     fn lock(&self) -> MutexGuard<'_, Idle<T>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A pool with one thing that is made already.
-    fn with(thing: T, most: usize) -> Result<Self> {
-        let mut pool = Self::new(most)?;
-        let idle = pool.idle.get_mut().unwrap_or_else(PoisonError::into_inner);
-        idle.things.push(thing);
-        idle.made = 1;
-        Ok(pool)
     }
 }
 
@@ -223,7 +194,7 @@ pub fn visible_devices() -> usize {
     }
     let count = ask_driver(first, || usize::try_from(CudaContext::device_count().ok()?).ok()).unwrap_or(0);
     // For lack of memory, a driver may not be found, or show no devices.
-    if count == 0 && Vec::<u8>::new().try_reserve_exact(ROOM_TO_OPEN).is_err() {
+    if count == 0 && Vec::<u8>::new().try_reserve_exact(OPENING_BYTES).is_err() {
         return 0;
     }
     *COUNT.get_or_init(|| count)
@@ -264,16 +235,16 @@ pub fn device_of_address(address: u64) -> Option<usize> {
     if first_process().is_ok() && knows() { device_of(address) } else { None }
 }
 
-/// Frees the codec's workspaces that sessions and rooms of open devices keep on the host, unless a call is using them. For tests that look for leaks: which
-/// thread works on which chunk, and lets its workspace grow, differs from call to call.
+/// Frees the codec's workspaces that sessions of open devices keep on the host, unless a call is using them. For tests that look for leaks: which thread works
+/// on which chunk, and lets its workspace grow, differs from call to call.
 #[doc(hidden)]
 pub fn free_workspaces() {
     for device in DEVICES.iter().filter_map(OnceCell::get) {
         for session in &mut device.sessions.lock().things {
             session.free_workspace();
         }
-        for room in &mut device.rooms.lock().things {
-            room.workspaces = Vec::new();
+        for session in &mut device.set_sessions.lock().things {
+            session.workspaces = Vec::new();
         }
     }
 }
@@ -289,8 +260,8 @@ impl Device {
             return Err(kernels_not_built());
         }
         Self::open_if_present(ordinal, go_on).map_err(|error| match error {
-            Error::Unavailable(_) | Error::Failed(_) if Vec::<u8>::new().try_reserve_exact(ROOM_TO_OPEN).is_err() => {
-                Error::NoHostMemory(ROOM_TO_OPEN as u64)
+            Error::Unavailable(_) | Error::Failed(_) if Vec::<u8>::new().try_reserve_exact(OPENING_BYTES).is_err() => {
+                Error::NoHostMemory(OPENING_BYTES as u64)
             }
             error => error,
         })
@@ -338,14 +309,15 @@ impl Device {
         let card = Card::new(context.cu_device(), &name);
         let loaded = Loaded::new(context).map_err(lasting)?;
         step()?;
-        let mut session = Session::make(&loaded)?;
+        let mut session = Session::new(&loaded)?;
         // `Failed` stays what it is: the user is told that a GPU which can be opened fails the trial.
         session.try_kernels(&loaded)?;
         step()?;
-        let (sessions, rooms, stagings) = (Pool::with(session, MAX_SESSIONS)?, Pool::new(MAX_ROOMS)?, Pool::new(MAX_STAGINGS)?);
+        let sessions = Pool::new(MAX_SESSIONS, Some(session))?;
+        let (set_sessions, stagings) = (Pool::new(MAX_SET_SESSIONS, None)?, Pool::new(MAX_STAGINGS, None)?);
         CONTEXTS.fetch_add(1, Ordering::Relaxed);
-        let (failure, rooms_for_pairs) = (OnceCell::new(), RoomsForPairs::default());
-        Ok(Self { loaded, name, card, sessions, rooms, stagings, failure, rooms_for_pairs })
+        let (failure, pair_buffers) = (OnceCell::new(), PairBuffers::default());
+        Ok(Self { loaded, name, card, sessions, set_sessions, stagings, failure, pair_buffers })
     }
 
     /// What the driver calls it.
@@ -378,18 +350,19 @@ impl Device {
 
     /// A session for one caller; waits where all are in use.
     pub(crate) fn lease(&'static self) -> Result<Lease<Session>> {
-        Lease::take(self)
+        Lease::take(self, &self.sessions, Session::new)
     }
 
-    /// A room for one set of a batch at a time; waits where all are in use.
-    pub(crate) fn lease_room(&'static self) -> Result<Lease<Room>> {
-        Lease::take(self)
+    /// A session for one set of a batch at a time; waits where all are in use.
+    pub(crate) fn lease_set_session(&'static self) -> Result<Lease<SetSession>> {
+        Lease::take(self, &self.set_sessions, SetSession::new)
     }
 }
 
-/// A session or a room in use. Given back when dropped, unless something went wrong.
+/// A session in use, of either kind. Given back when dropped, unless something went wrong.
 pub(crate) struct Lease<T: Lent> {
     device: &'static Device,
+    pool: &'static Pool<T>,
     lent: Option<T>,
     sound: bool,
     /// Whether the caller has waited for all that was started.
@@ -404,9 +377,8 @@ impl Lease<Session> {
 }
 
 impl<T: Lent> Lease<T> {
-    fn take(device: &'static Device) -> Result<Self> {
-        let mut lease = Self { device, lent: None, sound: true, ended: false, _thread: ThreadGuard::new() };
-        let pool = T::pool(device);
+    fn take(device: &'static Device, pool: &'static Pool<T>, make: impl Fn(&Loaded) -> Result<T>) -> Result<Self> {
+        let mut lease = Self { device, pool, lent: None, sound: true, ended: false, _thread: ThreadGuard::new() };
         let mut idle = pool.lock();
         loop {
             lease.lent = idle.things.pop();
@@ -420,7 +392,7 @@ impl<T: Lent> Lease<T> {
         }
         idle.made += 1;
         drop(idle);
-        let made = T::make(&device.loaded);
+        let made = make(&device.loaded);
         lease.lent = Some(lease.check(made)?);
         Ok(lease)
     }
@@ -443,7 +415,7 @@ impl<T: Lent> Lease<T> {
         result
     }
 
-    /// Takes note of the end of all that was started. After a failure that is waited for when the lease ends.
+    /// Takes note that the caller has waited for all work that was started. After a failure, the lease itself waits for that work when it is dropped.
     pub(crate) fn end<R>(&mut self, result: Result<R>) -> Result<R> {
         self.ended = result.is_ok();
         self.check(result)
@@ -459,13 +431,12 @@ impl<T: Lent> Drop for Lease<T> {
         // The next caller may use the memory only when the GPU has ended its work on it.
         let has_ended = |lent: &T| self.ended || lent.wait().is_ok();
         let lent = self.lent.take().filter(|lent| has_ended(lent) && self.sound && !std::thread::panicking());
-        let pool = T::pool(self.device);
-        let mut idle = pool.lock();
+        let mut idle = self.pool.lock();
         match lent {
             Some(lent) => idle.things.push(lent),
             None => idle.made -= 1,
         }
         drop(idle);
-        pool.returned.notify_one();
+        self.pool.returned.notify_one();
     }
 }

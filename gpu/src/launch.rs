@@ -1,63 +1,94 @@
 //! The kernels, and launching them. The crate's unsafe code is here and in `memory.rs`; besides, `cores.rs` asks the system for the number of cores.
 
 use std::ffi::{c_int, c_void};
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{
     self, CUcontext, CUevent_flags, CUgraphInstantiate_flags, CUresult, CUstreamCaptureMode, CUstreamCaptureStatus,
 };
-use cudarc::driver::{CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaStream, DeviceRepr, DriverError, result};
+use cudarc::driver::{CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaStream, DriverError, result};
 use quire_codec::Scalar;
 
+use crate::declare::SharedStruct;
 use crate::error::{Context as _, Error, Result, reason};
-use crate::job::{BoxJob, DecodeJob, EncodeJob, RunJob, TileJob};
+use crate::job::{BoxJob, CoarseLevels, DecodeJob, EncodeJob, FinePass, PlanePasses, RunJob, TileJob};
 
-// SAFETY: a `repr(C)` structure of numbers; the build has compared the offset of each field with the kernels'.
-unsafe impl DeviceRepr for EncodeJob {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for DecodeJob {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for TileJob {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for BoxJob {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for RunJob {}
+/// A kernel. Its parameters are a `Job` and, unless that is `()`, an `Argument`.
+pub(crate) struct Kernel<Job, Argument = ()> {
+    function: CudaFunction,
+    parameters: PhantomData<fn(Job, Argument)>,
+}
+
+impl<Job: SharedStruct, Argument: Copy> Kernel<Job, Argument> {
+    /// Launches the kernel. Allocates nothing, as cudarc's own launches do.
+    ///
+    /// Programmatic dependent launch, by which a kernel's blocks are set up while the kernel before it still runs, was tried and left out: on
+    /// an H200 a recorded compression of 64^3 values took 55.1 us with it and 54.7 without, a decompression 47.9 and 39.8.
+    pub(crate) fn launch(
+        &self,
+        stream: &CudaStream,
+        grid: (u32, u32, u32),
+        threads: u32,
+        job: &Job,
+        argument: Argument,
+    ) -> Result<()> {
+        const WHAT: &str = "launching a kernel";
+        stream.context().bind_to_thread().context(WHAT)?;
+        let mut parameters =
+            [std::ptr::from_ref(job).cast::<c_void>(), (&raw const argument).cast()].map(<*const c_void>::cast_mut);
+        let count = if size_of::<Argument>() == 0 { 1 } else { 2 };
+        let (parameters, function, block) = (&mut parameters[..count], self.function.cu_function(), (threads, 1, 1));
+        // SAFETY: kernels stay inside the arrays of the job: `plan/`, `tiles.rs` and `resident/boxes.rs` lay these out in memory of a session, or at addresses
+        // that a caller vouches for. `Kernels` and `TypeKernels` give each kernel the types of its signature in `kernels`. Job and argument are copied before
+        // the call returns.
+        unsafe { result::launch_kernel(function, grid, block, 0, stream.cu_stream(), parameters) }.context(WHAT)
+    }
+}
 
 /// Kernels of one value type.
 pub(crate) struct TypeKernels {
-    pub(crate) quantize_any: CudaFunction,
-    pub(crate) restore_any: CudaFunction,
-    pub(crate) fill_and_gather: CudaFunction,
-    pub(crate) assemble: CudaFunction,
-    pub(crate) write_exceptions: CudaFunction,
-    pub(crate) write_listed: CudaFunction,
-    pub(crate) tokenize: CudaFunction,
-    pub(crate) shuffle: CudaFunction,
-    /// With few threads a block, and with many for few blocks.
-    pub(crate) expand: [CudaFunction; 2],
-    pub(crate) unshuffle: CudaFunction,
-    pub(crate) join_columns: CudaFunction,
-    pub(crate) restore_planes: CudaFunction,
-    pub(crate) restore_bits: CudaFunction,
-    pub(crate) copy_boxes: CudaFunction,
+    pub(crate) quantize_any: Kernel<EncodeJob>,
+    pub(crate) restore_any: Kernel<DecodeJob>,
+    pub(crate) fill_and_gather: Kernel<EncodeJob>,
+    pub(crate) assemble: Kernel<EncodeJob>,
+    pub(crate) write_exceptions: Kernel<DecodeJob>,
+    pub(crate) write_listed: Kernel<DecodeJob>,
+    pub(crate) tokenize: Kernel<EncodeJob>,
+    pub(crate) shuffle: Kernel<EncodeJob>,
+    pub(crate) expand: Kernel<DecodeJob>,
+    /// For few blocks: many threads a block.
+    pub(crate) expand_few: Kernel<DecodeJob>,
+    pub(crate) unshuffle: Kernel<DecodeJob>,
+    pub(crate) join_columns: Kernel<DecodeJob>,
+    pub(crate) restore_planes: Kernel<DecodeJob, PlanePasses>,
+    /// The argument is the kind of a pass.
+    pub(crate) restore_bits: Kernel<DecodeJob, u32>,
+    pub(crate) copy_boxes: Kernel<BoxJob>,
     /// For floating-point numbers.
-    pub(crate) linear: Option<LinearKernels>,
+    pub(crate) linear_grid: Option<LinearGridKernels>,
     /// For those that have a fine grid.
     pub(crate) interpolation: Option<InterpolationKernels>,
 }
 
-/// Kernels for an absolute bound.
-pub(crate) struct LinearKernels {
-    pub(crate) inspect: CudaFunction,
-    pub(crate) quantize: CudaFunction,
-    pub(crate) measure_tiles: CudaFunction,
-    pub(crate) measure_batch: CudaFunction,
+/// Kernels for the grid of an absolute bound, and for lattices.
+pub(crate) struct LinearGridKernels {
+    pub(crate) inspect: Kernel<EncodeJob>,
+    pub(crate) quantize: Kernel<EncodeJob>,
+    pub(crate) measure_tiles: Kernel<TileJob>,
+    pub(crate) measure_batch: Kernel<TileJob>,
 }
 
-/// Kernels for interpolation, coarse levels before fine ones.
+/// Kernels for interpolation, in both directions.
 pub(crate) struct InterpolationKernels {
-    pub(crate) interpolate: [CudaFunction; 2],
-    pub(crate) restore: [CudaFunction; 2],
+    pub(crate) interpolate: LevelKernels<EncodeJob>,
+    pub(crate) restore: LevelKernels<DecodeJob>,
+}
+
+/// Kernels for the levels of interpolation.
+pub(crate) struct LevelKernels<Job> {
+    pub(crate) coarse: Kernel<Job, CoarseLevels>,
+    pub(crate) pass: Kernel<Job, FinePass>,
 }
 
 /// All kernels of a device.
@@ -67,26 +98,95 @@ pub(crate) struct Kernels {
     f16: TypeKernels,
     bf16: TypeKernels,
     byte: TypeKernels,
-    pub(crate) begin: CudaFunction,
-    pub(crate) report_inspections: CudaFunction,
-    pub(crate) choose: CudaFunction,
-    pub(crate) make_tile_tables: CudaFunction,
-    pub(crate) measure_kinds: CudaFunction,
-    pub(crate) measure_kinds_of_large_tiles: CudaFunction,
-    pub(crate) choose_by_tiles: CudaFunction,
-    pub(crate) encode_lanes: CudaFunction,
-    pub(crate) checksum_and_copy: CudaFunction,
-    pub(crate) fetch: CudaFunction,
-    pub(crate) copy_runs: CudaFunction,
-    pub(crate) open_stream: CudaFunction,
-    pub(crate) decode_lanes: CudaFunction,
-    pub(crate) count_exceptions: CudaFunction,
-    pub(crate) count_interpolated_exceptions: CudaFunction,
+    /// The argument is a number of words to clear.
+    pub(crate) begin: Kernel<EncodeJob, u32>,
+    pub(crate) report_inspections: Kernel<EncodeJob>,
+    pub(crate) choose_book: Kernel<EncodeJob>,
+    pub(crate) make_tile_tables: Kernel<TileJob>,
+    /// The argument is a round, here and of the two kernels that follow.
+    pub(crate) measure_kinds: Kernel<TileJob, u32>,
+    pub(crate) measure_kinds_of_large_tiles: Kernel<TileJob, u32>,
+    pub(crate) choose_by_tiles: Kernel<TileJob, u32>,
+    pub(crate) encode_lanes: Kernel<EncodeJob>,
+    pub(crate) checksum_and_copy: Kernel<EncodeJob>,
+    /// The argument is a number of words to clear.
+    pub(crate) fetch: Kernel<DecodeJob, u32>,
+    pub(crate) copy_runs: Kernel<RunJob>,
+    pub(crate) open_stream: Kernel<DecodeJob>,
+    pub(crate) decode_lanes: Kernel<DecodeJob>,
+    pub(crate) count_exceptions: Kernel<DecodeJob>,
+    pub(crate) count_interpolated_exceptions: Kernel<EncodeJob>,
 }
 
 /// The kernels as the build made them.
 #[cfg(quire_kernels)]
 static FATBIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/quire.fatbin"));
+
+/// The module with all kernels.
+#[cfg(quire_kernels)]
+struct Module(Arc<cudarc::driver::CudaModule>);
+
+#[cfg(quire_kernels)]
+impl Module {
+    fn load(context: &Arc<CudaContext>) -> Result<Self> {
+        let mut fatbin = Vec::new();
+        quire_codec::memory::extend(&mut fatbin, FATBIN)?;
+        let module = context.load_module(cudarc::nvrtc::Ptx::from_binary(fatbin));
+        Ok(Self(module.context("loading the kernels (built for compute capability 8.0 and newer)")?))
+    }
+
+    fn kernel<Job, Argument>(&self, name: &str) -> Result<Kernel<Job, Argument>> {
+        let function = self.0.load_function(name).context(format_args!("looking up the kernel {name}"))?;
+        Ok(Kernel { function, parameters: PhantomData })
+    }
+
+    /// A kernel whose name ends in a type.
+    fn typed<Job, Argument>(&self, name: &str, of_type: &str) -> Result<Kernel<Job, Argument>> {
+        self.kernel(&quire_codec::memory::text(format_args!("{name}_{of_type}"))?)
+    }
+
+    /// Kernels of a type. Their names end in the type that they depend on: the values' own, one of their size, or one whose codes are as wide.
+    fn of_type(&self, value: &str, size: &str, codes: &str) -> Result<TypeKernels> {
+        // Bytes are whole numbers alone, and only types as long as their codes have a fine grid.
+        let (is_float, is_interpolated) = (value != "byte", value == codes);
+        let linear_grid = || -> Result<LinearGridKernels> {
+            Ok(LinearGridKernels {
+                inspect: self.typed("inspect", value)?,
+                quantize: self.typed("quantize", value)?,
+                measure_tiles: self.typed("measure_tiles", value)?,
+                measure_batch: self.typed("measure_batch", value)?,
+            })
+        };
+        let interpolation = || -> Result<InterpolationKernels> {
+            Ok(InterpolationKernels {
+                interpolate: LevelKernels {
+                    coarse: self.typed("interpolate_coarse", value)?,
+                    pass: self.typed("interpolate_pass", value)?,
+                },
+                restore: LevelKernels { coarse: self.typed("restore_coarse", value)?, pass: self.typed("restore_pass", value)? },
+            })
+        };
+        Ok(TypeKernels {
+            quantize_any: self.typed("quantize_any", value)?,
+            restore_any: self.typed("restore_any", value)?,
+            fill_and_gather: self.typed("fill_and_gather", size)?,
+            assemble: self.typed("assemble", size)?,
+            write_exceptions: self.typed("write_exceptions", size)?,
+            write_listed: self.typed("write_listed", size)?,
+            tokenize: self.typed("tokenize", codes)?,
+            shuffle: self.typed("shuffle", codes)?,
+            expand: self.typed("expand", codes)?,
+            expand_few: self.typed("expand_few", codes)?,
+            unshuffle: self.typed("unshuffle", codes)?,
+            join_columns: self.typed("join_columns", codes)?,
+            restore_planes: self.typed("restore_planes", codes)?,
+            restore_bits: self.typed("restore_bits", codes)?,
+            copy_boxes: self.typed("copy_boxes", size)?,
+            linear_grid: if is_float { Some(linear_grid()?) } else { None },
+            interpolation: if is_interpolated { Some(interpolation()?) } else { None },
+        })
+    }
+}
 
 impl Kernels {
     #[cfg(not(quire_kernels))]
@@ -96,73 +196,28 @@ impl Kernels {
 
     #[cfg(quire_kernels)]
     pub(crate) fn load(context: &Arc<CudaContext>) -> Result<Self> {
-        let mut fatbin = Vec::new();
-        quire_codec::memory::extend(&mut fatbin, FATBIN)?;
-        let module = context
-            .load_module(cudarc::nvrtc::Ptx::from_binary(fatbin))
-            .context("loading the kernels (built for compute capability 8.0 and newer)")?;
-        let function = |name: &str| module.load_function(name).context(format_args!("looking up the kernel {name}"));
-        // A kernel's name ends in the type that it depends on: the values' own, one of their size, or one whose codes are as wide.
-        let of_type = |value: &str, size: &str, codes: &str| -> Result<TypeKernels> {
-            let named = |name: &str, suffix: &str| function(&quire_codec::memory::text(format_args!("{name}_{suffix}"))?);
-            let pair = |first: &str, second: &str, suffix: &str| -> Result<[CudaFunction; 2]> {
-                Ok([named(first, suffix)?, named(second, suffix)?])
-            };
-            // Bytes are whole numbers alone, and only types as long as their codes have a fine grid.
-            let (is_float, is_interpolated) = (value != "byte", value == codes);
-            Ok(TypeKernels {
-                quantize_any: named("quantize_any", value)?,
-                restore_any: named("restore_any", value)?,
-                fill_and_gather: named("fill_and_gather", size)?,
-                assemble: named("assemble", size)?,
-                write_exceptions: named("write_exceptions", size)?,
-                write_listed: named("write_listed", size)?,
-                tokenize: named("tokenize", codes)?,
-                shuffle: named("shuffle", codes)?,
-                expand: pair("expand", "expand_few", codes)?,
-                unshuffle: named("unshuffle", codes)?,
-                join_columns: named("join_columns", codes)?,
-                restore_planes: named("restore_planes", codes)?,
-                restore_bits: named("restore_bits", codes)?,
-                copy_boxes: named("copy_boxes", size)?,
-                linear: if is_float {
-                    let [inspect, quantize] = pair("inspect", "quantize", value)?;
-                    let [measure_tiles, measure_batch] = pair("measure_tiles", "measure_batch", value)?;
-                    Some(LinearKernels { inspect, quantize, measure_tiles, measure_batch })
-                } else {
-                    None
-                },
-                interpolation: if is_interpolated {
-                    Some(InterpolationKernels {
-                        interpolate: pair("interpolate_coarse", "interpolate_pass", value)?,
-                        restore: pair("restore_coarse", "restore_pass", value)?,
-                    })
-                } else {
-                    None
-                },
-            })
-        };
+        let module = Module::load(context)?;
         Ok(Self {
-            f32: of_type("f32", "f32", "f32")?,
-            f64: of_type("f64", "f64", "f64")?,
-            f16: of_type("f16", "f16", "f32")?,
-            bf16: of_type("bf16", "f16", "f32")?,
-            byte: of_type("byte", "byte", "f32")?,
-            begin: function("begin")?,
-            report_inspections: function("report_inspections")?,
-            choose: function("choose")?,
-            make_tile_tables: function("make_tile_tables")?,
-            measure_kinds: function("measure_kinds")?,
-            measure_kinds_of_large_tiles: function("measure_kinds_of_large_tiles")?,
-            choose_by_tiles: function("choose_by_tiles")?,
-            encode_lanes: function("encode_lanes")?,
-            checksum_and_copy: function("checksum_and_copy")?,
-            fetch: function("fetch")?,
-            copy_runs: function("copy_runs")?,
-            open_stream: function("open_stream")?,
-            decode_lanes: function("decode_lanes")?,
-            count_exceptions: function("count_exceptions")?,
-            count_interpolated_exceptions: function("count_interpolated_exceptions")?,
+            f32: module.of_type("f32", "f32", "f32")?,
+            f64: module.of_type("f64", "f64", "f64")?,
+            f16: module.of_type("f16", "f16", "f32")?,
+            bf16: module.of_type("bf16", "f16", "f32")?,
+            byte: module.of_type("byte", "byte", "f32")?,
+            begin: module.kernel("begin")?,
+            report_inspections: module.kernel("report_inspections")?,
+            choose_book: module.kernel("choose_book")?,
+            make_tile_tables: module.kernel("make_tile_tables")?,
+            measure_kinds: module.kernel("measure_kinds")?,
+            measure_kinds_of_large_tiles: module.kernel("measure_kinds_of_large_tiles")?,
+            choose_by_tiles: module.kernel("choose_by_tiles")?,
+            encode_lanes: module.kernel("encode_lanes")?,
+            checksum_and_copy: module.kernel("checksum_and_copy")?,
+            fetch: module.kernel("fetch")?,
+            copy_runs: module.kernel("copy_runs")?,
+            open_stream: module.kernel("open_stream")?,
+            decode_lanes: module.kernel("decode_lanes")?,
+            count_exceptions: module.kernel("count_exceptions")?,
+            count_interpolated_exceptions: module.kernel("count_interpolated_exceptions")?,
         })
     }
 
@@ -176,34 +231,6 @@ impl Kernels {
             Scalar::I8 | Scalar::U8 => &self.byte,
         }
     }
-}
-
-/// Most numbers that a kernel takes besides its job.
-const MOST_NUMBERS: usize = 6;
-
-/// Launches a kernel that takes a job and some numbers more. Allocates nothing, as cudarc's own launches do.
-///
-/// Programmatic dependent launch, by which a kernel's blocks are set up while the kernel before it still runs, was tried and left out: on
-/// an H200 a recorded compression of 64^3 values took 55.1 us with it and 54.7 without, a decompression 47.9 and 39.8.
-pub(crate) fn launch<J: DeviceRepr>(
-    stream: &CudaStream,
-    function: &CudaFunction,
-    grid: (u32, u32, u32),
-    threads: u32,
-    job: &J,
-    numbers: &[u32],
-) -> Result<()> {
-    const WHAT: &str = "launching a kernel";
-    assert!(numbers.len() <= MOST_NUMBERS, "there is room for {MOST_NUMBERS} numbers");
-    stream.context().bind_to_thread().context(WHAT)?;
-    let mut arguments = [std::ptr::from_ref(job).cast_mut().cast::<c_void>(); 1 + MOST_NUMBERS];
-    for (argument, number) in arguments[1..].iter_mut().zip(numbers) {
-        *argument = std::ptr::from_ref(number).cast_mut().cast();
-    }
-    let (arguments, block) = (&mut arguments[..=numbers.len()], (threads, 1, 1));
-    // SAFETY: kernels stay inside the arrays of the job: `plan/`, `tiles.rs` and `resident/boxes.rs` lay these out in memory of a session or a room, or at
-    // addresses that a caller vouches for. The job and the numbers are those of the kernel's signature in `kernels`, and are copied before the call returns.
-    unsafe { result::launch_kernel(function.cu_function(), grid, block, 0, stream.cu_stream(), arguments) }.context(WHAT)
 }
 
 /// Launches recorded once and started with one call.
@@ -271,7 +298,8 @@ fn of_callers_stream(error: DriverError) -> Error {
 /// may use others. Guards of one thread must end in the reverse order of their beginning.
 ///
 /// While the program captures a graph, the driver refuses allocations, waits and other calls: to the capturing thread, and to all threads if the capture's mode
-/// is global. The attempt also ends the capture. Our streams are in no such capture, so that these calls do no harm: a thread in relaxed mode may make them.
+/// is global. A refused call also ends the capture. A thread in relaxed mode may make these calls. They do not harm the capture, because our streams are not in
+/// it.
 pub(crate) struct ThreadGuard {
     context: Option<CUcontext>,
     capture_mode: Option<CUstreamCaptureMode>,
@@ -317,16 +345,16 @@ pub(crate) fn driver_is_present() -> bool {
 }
 
 /// Bytes of a card's address on the PCI bus, such as `0000:0f:00.0`, with room to spare.
-pub(crate) const BUS_ID_ROOM: usize = 32;
+pub(crate) const BUS_ID_BYTES: usize = 32;
 
 /// A device's address on the PCI bus, in lower case, and its length in bytes; nothing where the driver does not say.
-pub(crate) fn pci_bus_id(device: sys::CUdevice) -> Option<([u8; BUS_ID_ROOM], usize)> {
+pub(crate) fn pci_bus_id(device: sys::CUdevice) -> Option<([u8; BUS_ID_BYTES], usize)> {
     if !has_function("cuDeviceGetPCIBusId") {
         return None;
     }
-    let mut bytes = [0; BUS_ID_ROOM];
-    // SAFETY: the driver writes a text of C into a room of that length.
-    unsafe { sys::cuDeviceGetPCIBusId(bytes.as_mut_ptr().cast(), BUS_ID_ROOM as i32, device) }.result().ok()?;
+    let mut bytes = [0; BUS_ID_BYTES];
+    // SAFETY: the driver writes a text of C into that many bytes.
+    unsafe { sys::cuDeviceGetPCIBusId(bytes.as_mut_ptr().cast(), BUS_ID_BYTES as i32, device) }.result().ok()?;
     bytes.make_ascii_lowercase();
     let length = bytes.iter().position(|&byte| byte == 0)?;
     Some((bytes, length))

@@ -4,7 +4,7 @@
 //! device ─ lends ─> session ─ plan: arrays and launches ─> kernels
 //!    │                 ├──── ring: transfers through pinned memory
 //!    │                 ├──── tiles: measured on the device, to choose a predictor
-//!    ├──── lends ─> room ─ resident: batches of chunks in device memory, by the same plans
+//!    ├──── lends ─> set session ─ resident: batches of chunks in device memory, by the same plans
 //!    └───────────────> loaded: context, kernels, tables, once a process
 //! ```
 //!
@@ -19,7 +19,9 @@
 //!
 //! Which kernels do which stage is listed at the head of `codec/src/lib.rs`.
 
-mod batch;
+#[cfg(test)]
+extern crate self as quire_gpu;
+
 mod call;
 mod card;
 mod chunk;
@@ -39,15 +41,14 @@ mod parameters;
 mod plan;
 mod resident;
 mod ring;
-mod room;
 mod session;
+mod set_session;
 mod staging;
 mod statistics;
 mod tables;
 mod tiles;
 mod trial;
 
-pub use batch::{Batch, BatchChoice, Floors, MeasuredTiles, Timings, batch_choice, floors};
 pub use call::{Compressed, Decompressing};
 pub use card::{Card, Contexts};
 pub use chunk::{Chunk, ChunkRoom};

@@ -10,8 +10,7 @@ use cudarc::driver::{CudaContext, CudaStream, result, sys};
 use crate::declare::{Address, Pointer, SharedStruct};
 use crate::error::{Context as _, Error, Result, reason};
 use crate::job::{
-    CopiedBox, CopiedRun, DatasetBooks, DecodeParameters, DecodePlaneState, DecodeState, EncodeParameters, EncodeResult,
-    Inspection, TileSums,
+    CopiedBox, CopiedRun, DatasetBooks, DecodeParameters, DecodePlaneState, DecodeState, EncodeParameters, Inspection, TileSums,
 };
 
 /// Allocations so far, on the device and pinned, of this process.
@@ -176,7 +175,6 @@ plain!(
     DatasetBooks,
     EncodeParameters,
     Inspection,
-    EncodeResult,
     DecodeParameters,
     DecodePlaneState,
     DecodeState,
@@ -220,13 +218,6 @@ pub(crate) fn download(stream: &CudaStream, from: Address, to: Address, len: usi
     unsafe { sys::cuMemcpyDtoHAsync_v2(to as *mut c_void, from, len, stream.cu_stream()) }
         .result()
         .context("copying from the GPU")
-}
-
-/// Starts a copy within the device.
-pub(crate) fn copy_on_device(stream: &CudaStream, from: Address, to: Address, len: usize) -> Result<()> {
-    stream.context().bind_to_thread().context("binding the CUDA context")?;
-    // SAFETY: both inside the session's device memory.
-    unsafe { result::memcpy_dtod_async(to, from, len, stream.cu_stream()) }.context("copying on the GPU")
 }
 
 /// Starts filling device memory with zeros.

@@ -10,25 +10,14 @@ use quire_codec::stages::lattice::{self, highest_bit};
 use quire_codec::stages::plane::interpolation_kind;
 use quire_codec::stages::predictor::Predictor;
 use quire_codec::stages::small_float::{BFloat16, Binary16};
-use quire_codec::{CodebookPolicy, Coding, Config, ErrorBound, Header, Layout, Scalar, Unverified, Workspace, max_stream_len};
+use quire_codec::{CodebookPolicy, Coding, Config, ErrorBound, Header, Layout, Scalar, Unverified, max_stream_len};
 
 use crate::error::{Error, Reason, Result, reason};
 use crate::job::{
-    DECIMAL, DatasetBooks, DecodeParameters, EXACT_FLOATS, EXACT_SIGNED, EXACT_UNSIGNED, EncodeParameters, Fills, HEADER_ROOM,
+    DECIMAL, DatasetBooks, DecodeParameters, EXACT_FLOATS, EXACT_SIGNED, EXACT_UNSIGNED, EncodeParameters, Fills, HEADER_BYTES,
     IS_MASKED, LINEAR, LOGARITHMIC, POLICY_AUTO, POLICY_CUSTOM, POLICY_DICTIONARY, SIGNED_STEPS, SYMBOLS, UNSIGNED_STEPS,
 };
 use crate::plan::DecodeVariant;
-
-/// Parameters of chunks with an absolute bound, whose lattice the kernels look for.
-pub(crate) fn linear_parameters(layout: &Layout, config: &Config, grid: &Grid, predictor: Predictor) -> Result<EncodeParameters> {
-    match config.bound {
-        ErrorBound::Absolute(_) if layout.scalar.is_float() => Ok(encode_parameters(layout, config, grid, predictor)),
-        bound => Err(Error::Unsupported(reason!(
-            "{bound:?} of {:?}: only absolute bounds of floating-point numbers go in batches",
-            layout.scalar
-        ))),
-    }
-}
 
 /// Parameters of a constant chunk: the kernels will find that it is.
 pub(crate) fn constant_parameters(layout: &Layout) -> EncodeParameters {
@@ -61,7 +50,7 @@ fn of_grid(layout: &Layout, kind: u32, half_step: f64, fixed: &[u64]) -> EncodeP
     let step = 2.0 * half_step;
     let [stored, header] = [Coding::Stored, Coding::Constant].map(|coding| Header { coding, layout: *layout });
     let padded = |header: &Header| {
-        let mut padded = [0; HEADER_ROOM];
+        let mut padded = [0; HEADER_BYTES];
         padded[..HEADER_MAX_LEN].copy_from_slice(&header.to_bytes());
         padded
     };
@@ -134,7 +123,7 @@ pub(crate) fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, p
             CodebookPolicy::Auto => POLICY_AUTO,
             CodebookPolicy::Dictionary => POLICY_DICTIONARY,
             CodebookPolicy::Custom => POLICY_CUSTOM,
-            // A new policy needs code in `choose`.
+            // A new policy needs code in `choose_book`.
             _ => unreachable!("a codebook policy that the kernels do not know"),
         },
         predictor: u32::from(predictor.to_byte()),
@@ -144,31 +133,22 @@ pub(crate) fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, p
     }
 }
 
-/// Grid and predictor of a chunk, as the codec chooses them.
-pub(crate) fn for_chunk(chooser: &mut Workspace, chunk: &[u8], layout: &Layout, config: &Config) -> Result<(Grid, Predictor)> {
-    Ok(chooser.choose(chunk, layout, config)?)
-}
-
 /// Values at a chunk's start that the host looks at.
-pub(crate) const FIRST_VALUES: usize = 256;
-/// Bytes of the longest values.
-pub(crate) const MAX_VALUE_LEN: usize = 8;
+const FIRST_VALUES: usize = 256;
 
-/// Whether a chunk's first values already show that it is neither constant nor on a lattice, which is so for most chunks. Then the kernel that looks at all
-/// values is not needed.
-pub(crate) fn has_nothing_to_inspect(chunk: &[u8], layout: &Layout, config: &Config) -> bool {
-    let size = layout.scalar.size();
-    let first_values = &chunk[..chunk.len().min(FIRST_VALUES * size)];
+/// Whether the kernel `inspect` has to look for a lattice, on which only the grid of an absolute bound can be. The first values of most chunks show that there
+/// is none.
+pub(crate) fn may_have_lattice(chunk: &[u8], layout: &Layout, config: &Config) -> bool {
     let ErrorBound::Absolute(bound) = config.bound else { return false };
+    let first_values = &chunk[..chunk.len().min(FIRST_VALUES * layout.scalar.size())];
     let (order, step) = (layout.byte_order, 2.0 * bound);
-    first_values.chunks_exact(size).any(|value| value != &first_values[..size])
-        && match layout.scalar.of_values() {
-            Scalar::F32 => lattice::is_off::<f32>(first_values, order, step, config.fills::<f32>()),
-            Scalar::F64 => lattice::is_off::<f64>(first_values, order, step, config.fills::<f64>()),
-            Scalar::F16 => lattice::is_off::<Binary16>(first_values, order, step, config.fills::<Binary16>()),
-            Scalar::BF16 => lattice::is_off::<BFloat16>(first_values, order, step, config.fills::<BFloat16>()),
-            _ => false,
-        }
+    match layout.scalar.of_values() {
+        Scalar::F32 => !lattice::is_off::<f32>(first_values, order, step, config.fills::<f32>()),
+        Scalar::F64 => !lattice::is_off::<f64>(first_values, order, step, config.fills::<f64>()),
+        Scalar::F16 => !lattice::is_off::<Binary16>(first_values, order, step, config.fills::<Binary16>()),
+        Scalar::BF16 => !lattice::is_off::<BFloat16>(first_values, order, step, config.fills::<BFloat16>()),
+        _ => false,
+    }
 }
 
 /// Layout of a stream, its parameters for the kernels, and the variant of its launches. Constant and stored streams are not for the GPU.

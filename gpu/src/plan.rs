@@ -1,4 +1,4 @@
-//! Jobs: their arrays in a session's memory, and the order of their launches.
+//! Jobs: their arrays in memory of the device, and the order of their launches.
 
 mod decode;
 mod encode;
@@ -6,13 +6,40 @@ mod key;
 mod levels;
 mod sizes;
 
+use cudarc::driver::CudaStream;
+
 pub(crate) use decode::DecodePlan;
 pub(crate) use encode::EncodePlan;
-pub(crate) use key::{DecodeVariant, EncodeVariant, Key, Variant};
+pub(crate) use key::{DecodeVariant, EncodeVariant, Key};
 pub(crate) use sizes::known;
 
 use crate::declare::{Address, ConstPointer};
+use crate::error::Result;
 use crate::job::Tables;
+use crate::loaded::Loaded;
+
+/// A job for chunks of one layout, in one direction.
+pub(crate) trait Plan: Sized {
+    /// What the launches depend on besides the layout and the number of chunks.
+    type Variant: Copy + PartialEq;
+
+    /// A plan whose arrays are in this memory.
+    fn new(key: &Key<Self::Variant>, memory: &Memory) -> Self;
+
+    /// Bytes of all arrays.
+    fn len(&self) -> usize;
+
+    /// Launches the kernels in order.
+    ///
+    /// # Errors
+    /// `Failed`, or `Unsupported` for a variant that the type of the values does not have.
+    fn enqueue(&self, stream: &CudaStream, loaded: &Loaded) -> Result<()>;
+
+    /// Bytes of memory for the arrays.
+    fn needed(key: &Key<Self::Variant>) -> usize {
+        Self::new(key, &Memory::default()).len()
+    }
+}
 
 /// Memory that a plan's pointers lead to. Plans for the default, all of it null, are made to learn how much memory they need.
 #[derive(Debug, Clone, Copy, Default)]

@@ -8,9 +8,9 @@
 //! streams ─ decompress: a set at a time ─> caller's chunks, or chunks in C order ─ boxes ─> caller's array
 //! ```
 //!
-//! A batch is cut into sets, whose memory is bounded: see [`sets`]. Up to [`MAX_ROOMS`](crate::room::MAX_ROOMS) threads take the sets in their order, each with
-//! a room of its own. A set is a sequence of launches and waits; sets overlap because their threads do. The predictors of the first sets are chosen together,
-//! before these begin.
+//! A batch is cut into sets, whose memory is bounded: see [`sets`]. A few threads, up to [`MAX_SET_SESSIONS`](crate::set_session::MAX_SET_SESSIONS), take the
+//! sets in their order. Each thread has a session of its own. A set is a sequence of launches and waits. Sets overlap because their threads do. The predictors
+//! of the first sets are chosen together, before these sets begin.
 //!
 //! # Which chunks the host looks at
 //!
@@ -43,7 +43,7 @@ use crate::declare::Address;
 use crate::device::Device;
 use crate::error::{Error, Result, reason};
 use crate::launch::{CallersEvent, ThreadGuard};
-use crate::room::Room;
+use crate::set_session::SetSession;
 
 /// Chunks of one layout whose values are in device memory.
 #[derive(Clone, Copy)]
@@ -62,12 +62,12 @@ impl Resident<'_> {
         part.is_whole && self.axes.are_dense()
     }
 
-    /// The addresses of a set's chunks in C order: where the caller has them, or in memory of the room's.
-    fn dense_addresses(&self, room: &mut Room, set: &Range<usize>, chunk_len: usize) -> Result<Vec<Address>> {
+    /// The addresses of a set's chunks in C order: where the caller has them, or in memory of the session.
+    fn dense_addresses(&self, session: &mut SetSession, set: &Range<usize>, chunk_len: usize) -> Result<Vec<Address>> {
         let parts = &self.parts[set.clone()];
         let stride = chunk_len.next_multiple_of(256);
-        room.chunks.grow(parts.iter().filter(|part| !self.is_dense(part)).count() * stride)?;
-        let mut next = room.chunks.address();
+        session.chunks.grow(parts.iter().filter(|part| !self.is_dense(part)).count() * stride)?;
+        let mut next = session.chunks.address();
         let mut slot = || {
             next += stride as u64;
             next - stride as u64
@@ -104,6 +104,18 @@ impl Device {
     }
 }
 
+/// Things in groups of one variant each, in the order of the first of each group.
+fn by_variant<T, V: PartialEq>(things: impl IntoIterator<Item = T>, variant: impl Fn(&T) -> V) -> Result<Vec<Vec<T>>> {
+    let mut groups: Vec<Vec<T>> = Vec::new();
+    for thing in things {
+        match groups.iter_mut().find(|group| variant(&group[0]) == variant(&thing)) {
+            Some(group) => memory::push(group, thing)?,
+            None => memory::push(&mut groups, memory::collect([thing])?)?,
+        }
+    }
+    Ok(groups)
+}
+
 /// Why a batch came to nothing.
 #[derive(Debug)]
 pub struct Failure {
@@ -137,14 +149,11 @@ impl From<quire_codec::Error> for Fault {
     }
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self { chunk: None, fault: error.into() }
-    }
-}
-
-impl From<quire_codec::Error> for Failure {
-    fn from(error: quire_codec::Error) -> Self {
+impl<E> From<E> for Failure
+where
+    Fault: From<E>,
+{
+    fn from(error: E) -> Self {
         Self { chunk: None, fault: error.into() }
     }
 }

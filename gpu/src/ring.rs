@@ -23,7 +23,7 @@ const PIECES: usize = 8;
 /// Pieces are no shorter.
 const MIN_PIECE: usize = 256 << 10;
 /// Bytes before the first half, for the head that is sent in front of the bytes.
-const HEAD_ROOM: usize = 4096;
+const HEAD_BYTES: usize = 4096;
 
 /// Pinned memory, and the events that say when its pieces have arrived.
 pub(crate) struct Ring {
@@ -54,7 +54,7 @@ impl Ring {
 
     /// Makes the ring long enough for a transfer of `len` bytes. Its address is in no recorded launch, but transfers may be under way.
     fn reserve(&mut self, stream: &CudaStream, len: usize) -> Result<()> {
-        let needed = HEAD_ROOM + len.min(2 * ROUND);
+        let needed = HEAD_BYTES + len.min(2 * ROUND);
         if self.memory.len() < needed {
             stream.synchronize().context("waiting for the GPU")?;
             self.memory.grow(needed)?;
@@ -62,17 +62,17 @@ impl Ring {
         Ok(())
     }
 
-    /// Starts sending `head`, of at most [`HEAD_ROOM`] bytes, and `body` behind it. Earlier transfers are over.
+    /// Starts sending `head`, of at most [`HEAD_BYTES`] bytes, and `body` behind it. Earlier transfers are over.
     pub(crate) fn send(&mut self, stream: &CudaStream, head: &[u8], body: &[u8], to: Address) -> Result<()> {
         self.reserve(stream, body.len())?;
         let (round, piece) = cut(body.len());
-        self.memory.bytes_mut(HEAD_ROOM - head.len()..HEAD_ROOM).copy_from_slice(head);
+        self.memory.bytes_mut(HEAD_BYTES - head.len()..HEAD_BYTES).copy_from_slice(head);
         for (number, part) in body.chunks(round).enumerate() {
             let half = number % 2;
             if number >= 2 {
                 self.halves[half].synchronize().context("waiting for a transfer")?;
             }
-            let start = HEAD_ROOM + half * round;
+            let start = HEAD_BYTES + half * round;
             let from = self.memory.address() + start as u64;
             let to = to + (head.len() + number * round) as u64;
             let (mut started, mut sent) = (Ok(()), 0);
@@ -101,7 +101,7 @@ impl Ring {
         let len = to.len();
         let start = |number: usize| -> Result<()> {
             let half = number % 2;
-            let base = self.memory.address() + (HEAD_ROOM + half * round) as u64;
+            let base = self.memory.address() + (HEAD_BYTES + half * round) as u64;
             let in_round = round.min(len - number * round);
             for (index, event) in self.pieces[half].iter().enumerate().take(in_round.div_ceil(piece)) {
                 let at = index * piece;
@@ -118,7 +118,7 @@ impl Ring {
                 start(number + 1)?;
             }
             let half = number % 2;
-            let base = HEAD_ROOM + half * round;
+            let base = HEAD_BYTES + half * round;
             copy_out(
                 part,
                 piece,
@@ -127,11 +127,5 @@ impl Ring {
             )?;
         }
         Ok(())
-    }
-
-    /// Pinned memory and its room, for measuring transfers alone.
-    pub(crate) fn room(&mut self, stream: &CudaStream, len: usize) -> Result<Address> {
-        self.reserve(stream, len)?;
-        Ok(self.memory.address())
     }
 }

@@ -12,40 +12,36 @@ use std::sync::atomic::Ordering;
 
 use cudarc::driver::CudaStream;
 use quire_codec::memory::Boxed;
-use quire_codec::stages::choice::{TileChoice, TileCounts};
+use quire_codec::stages::choice::TileChoice;
 use quire_codec::stages::grid::Grid;
 use quire_codec::stages::predictor::Predictor;
-use quire_codec::{CodingPolicy, Config, ErrorBound, Layout, Unverified, Workspace, memory};
+use quire_codec::{Config, Layout, Unverified, Workspace, memory};
 
 use crate::chunk::{Chunk, ChunkRoom};
 use crate::copy::{beside, copy, is_split};
 use crate::declare::Address;
 use crate::error::{Context as _, Error, Result, reason};
-use crate::job::{DECODE_OK, DatasetBooks, DecodeParameters, DecodeState, EncodeParameters, EncodeResult};
+use crate::job::{DECODE_OK, DatasetBooks, DecodeParameters, DecodeState, EncodeParameters};
 use crate::launch::Graph;
 use crate::limits::check_layout;
 use crate::loaded::Loaded;
-use crate::memory::{DeviceMemory, PinnedMemory, bytes_of, copy_on_device, download, read_plain, upload};
-use crate::parameters::{
-    FIRST_VALUES, MAX_VALUE_LEN, constant_parameters, dataset_books, decode_parameters, encode_parameters, for_chunk,
-    has_nothing_to_inspect,
-};
-use crate::plan::{DecodePlan, DecodeVariant, EncodePlan, EncodeVariant, Key, Memory, Variant};
+use crate::memory::{DeviceMemory, PinnedMemory, bytes_of, download, read_plain, upload};
+use crate::parameters::{constant_parameters, dataset_books, decode_parameters, encode_parameters, may_have_lattice};
+use crate::plan::{DecodePlan, DecodeVariant, EncodePlan, EncodeVariant, Key, Memory, Plan};
 use crate::ring::Ring;
-use crate::statistics::RECORDED;
-use crate::tiles::{Source, TileMeter};
+use crate::statistics::{RECORDED, SESSIONS};
+use crate::tiles::TileMeter;
 
-/// Streams that can be no longer than this are written to pinned memory by the kernels themselves; longer ones are fetched once their
-/// length is known.
+/// Streams that can be no longer than this are written to pinned memory by the kernels themselves. Longer streams are fetched once their length is known.
 const DIRECT: usize = 4 << 20;
-/// Longest streams that the kernels fetch from pinned memory themselves; longer ones are sent, while their end is still copied there.
+/// Longest streams that the kernels fetch from pinned memory themselves. Longer streams are sent piece by piece, as they are copied to pinned memory.
 const FETCHED: usize = 512 << 10;
-/// Recorded jobs that a session keeps.
+/// Recorded jobs that a session keeps of each direction.
 const KEPT: usize = 16;
 
 /// See the module's text.
 pub(crate) struct Session {
-    pub(crate) stream: Arc<CudaStream>,
+    stream: Arc<CudaStream>,
     memory: DeviceMemory,
     ring: Ring,
     direct: PinnedMemory,
@@ -53,10 +49,17 @@ pub(crate) struct Session {
     /// What the kernels fetch: a chunk's parameters, or a stream with its own. It never grows: its address is in recorded launches.
     inbox: PinnedMemory,
     /// For the choice of grids, and of predictors that are not chosen on tiles, which is the codec's own.
-    chooser: Boxed<Workspace>,
+    workspace: Boxed<Workspace>,
     tiles: TileMeter,
-    encoders: Vec<(Key, EncodePlan, Graph)>,
-    decoders: Vec<(Key, DecodePlan, Graph)>,
+    encoders: Vec<Recorded<EncodePlan>>,
+    decoders: Vec<Recorded<DecodePlan>>,
+}
+
+/// A job whose launches are recorded.
+struct Recorded<P: Plan> {
+    key: Key<P::Variant>,
+    plan: P,
+    graph: Graph,
 }
 
 impl Session {
@@ -66,18 +69,26 @@ impl Session {
         let mut inbox = PinnedMemory::new(context.clone());
         const ENCODED: usize = size_of::<DatasetBooks>() + size_of::<EncodeParameters>();
         inbox.grow(ENCODED.max(size_of::<DecodeParameters>() + FETCHED))?;
-        Ok(Self {
+        let session = Self {
             stream,
             memory: DeviceMemory::new(context.clone()),
             ring: Ring::new(context)?,
             direct: PinnedMemory::new(context.clone()),
             results: PinnedMemory::new(context.clone()),
             inbox,
-            chooser: Boxed::new(Workspace::default())?,
+            workspace: Boxed::new(Workspace::default())?,
             tiles: TileMeter::new(context)?,
             encoders: Vec::new(),
             decoders: Vec::new(),
-        })
+        };
+        SESSIONS.fetch_add(1, Ordering::Relaxed);
+        Ok(session)
+    }
+
+    /// What measures tiles.
+    #[cfg(test)]
+    pub(crate) fn tiles(&mut self) -> &mut TileMeter {
+        &mut self.tiles
     }
 
     /// Waits for all that this session has started.
@@ -88,7 +99,7 @@ impl Session {
 
     /// Frees what the choice of predictors keeps on the host.
     pub(crate) fn free_workspace(&mut self) {
-        *self.chooser = Workspace::default();
+        *self.workspace = Workspace::default();
     }
 
     /// Makes the memory long enough. If some of it moves, all recordings are dropped, as they have its old address; also if the driver has no memory.
@@ -114,71 +125,24 @@ impl Session {
         Memory { arrays: self.memory.address(), tables: loaded.tables(), results: self.results.address(), ..Memory::default() }
     }
 
-    /// The job for compressing `chunks` chunks of a layout, recorded now if it is new. Returns its number among `encoders`.
-    pub(crate) fn encoder(&mut self, loaded: &Loaded, layout: &Layout, chunks: usize, variant: EncodeVariant) -> Result<usize> {
-        let key = Key { scalar: layout.scalar, shape: layout.shape, chunks, variant: Variant::Encode(variant) };
-        if let Some(found) = self.encoders.iter().position(|(known, ..)| *known == key) {
-            return Ok(found);
-        }
-        let needed = EncodePlan::new(&key, layout, variant, &Memory::default());
-        let stride = needed.job.output_stride as usize;
-        let direct = if variant.to_host && stride <= DIRECT { stride } else { 0 };
-        self.reserve(needed.len, direct, chunks * size_of::<EncodeResult>())?;
-        let memory = Memory {
-            inbox: if variant.to_host { self.inbox.address() } else { 0 },
-            streams: if direct > 0 { self.direct.address() } else { 0 },
-            ..self.plan_memory(loaded)
-        };
-        let plan = EncodePlan::new(&key, layout, variant, &memory);
-        let graph =
-            Graph::record(&self.stream, || plan.enqueue(&self.stream, &loaded.kernels, loaded.multiprocessors, |_| Ok(())))?;
-        keep(&mut self.encoders, (key, plan, graph))
+    /// Memory for compressing a chunk, and where the chunk goes in it. Both are the same for all variants.
+    fn place_encoder(&mut self, loaded: &Loaded, layout: &Layout, config: &Config<'_>) -> Result<(Memory, Address)> {
+        let key = Key { layout: *layout, chunks: 1, variant: EncodeVariant::unknown(layout, config) };
+        let plan = EncodePlan::new(&key, &Memory::default());
+        let stream_len = plan.job.output_stride as usize;
+        let direct_len = if stream_len <= DIRECT { stream_len } else { 0 };
+        self.reserve(plan.len(), direct_len, size_of::<u64>())?;
+        let streams = if direct_len > 0 { self.direct.address() } else { 0 };
+        let memory = Memory { inbox: self.inbox.address(), streams, ..self.plan_memory(loaded) };
+        Ok((memory, memory.arrays + plan.job.input.address()))
     }
 
-    /// The job for decompressing `chunks` streams of a layout, recorded now if it is new. Returns its number.
-    pub(crate) fn decoder(&mut self, loaded: &Loaded, layout: &Layout, chunks: usize, variant: DecodeVariant) -> Result<usize> {
-        let key = Key { scalar: layout.scalar, shape: layout.shape, chunks, variant: Variant::Decode(variant) };
-        if let Some(found) = self.decoders.iter().position(|(known, ..)| *known == key) {
-            return Ok(found);
-        }
-        let needed = DecodePlan::new(&key, layout, variant, &Memory::default());
-        self.reserve(needed.len, 0, chunks * size_of::<DecodeState>())?;
-        let memory = Memory { inbox: if variant.fetched { self.inbox.address() } else { 0 }, ..self.plan_memory(loaded) };
-        let plan = DecodePlan::new(&key, layout, variant, &memory);
-        let graph =
-            Graph::record(&self.stream, || plan.enqueue(&self.stream, &loaded.kernels, loaded.multiprocessors, |_| Ok(())))?;
-        keep(&mut self.decoders, (key, plan, graph))
+    /// Bytes of a compressed stream, behind a wait.
+    pub(crate) fn stream_len(&self) -> usize {
+        read_plain::<u64>(self.results.bytes(0..size_of::<u64>())) as usize
     }
 
-    pub(crate) fn encode_plan(&self, number: usize) -> (&EncodePlan, &Graph) {
-        (&self.encoders[number].1, &self.encoders[number].2)
-    }
-
-    pub(crate) fn decode_plan(&self, number: usize) -> (&DecodePlan, &Graph) {
-        (&self.decoders[number].1, &self.decoders[number].2)
-    }
-
-    /// Starts sending `head`, and `body` behind it.
-    pub(crate) fn send(&mut self, head: &[u8], body: &[u8], to: Address) -> Result<()> {
-        self.ring.send(&self.stream, head, body, to)
-    }
-
-    /// Waits for the bytes at `from` and copies them to `to`.
-    pub(crate) fn receive(&mut self, from: Address, to: &mut [u8]) -> Result<()> {
-        self.ring.receive(&self.stream, from, to)
-    }
-
-    pub(crate) fn encode_result(&self, chunk: usize) -> EncodeResult {
-        let size = size_of::<EncodeResult>();
-        read_plain(self.results.bytes(chunk * size..(chunk + 1) * size))
-    }
-
-    pub(crate) fn decode_result(&self, chunk: usize) -> DecodeState {
-        let size = size_of::<DecodeState>();
-        read_plain(self.results.bytes(chunk * size..(chunk + 1) * size))
-    }
-
-    /// Sends a chunk and starts compressing it. `config` has a settled bound.
+    /// Sends a chunk and starts compressing it. `config` has a settled bound. Returns the job's number among `encoders`.
     pub(crate) fn start_compressing(
         &mut self,
         loaded: &Loaded,
@@ -186,129 +150,139 @@ impl Session {
         layout: &Layout,
         config: &Config,
     ) -> Result<usize> {
-        let Chunk { bytes: chunk, is_pinned } = chunk;
-        let searched = matches!(config.bound, ErrorBound::Absolute(_)) && layout.scalar.is_float();
-        // Only on an absolute bound's grid do the kernels look for a lattice; on every grid they look for a constant chunk.
-        let needs_no_inspection = searched && has_nothing_to_inspect(chunk, layout, config);
-        let bit_planes = config.coding == CodingPolicy::Bitshuffle;
-        let linear = layout.scalar.is_float();
-        let variant =
-            EncodeVariant { needs_no_inspection, to_host: true, interpolated: false, linear, bit_planes, resident: false };
-        let mut number = self.encoder(loaded, layout, 1, variant)?;
-        let input = self.encode_plan(number).0.job.input.address();
-        let Self { ring, stream, chooser, tiles, .. } = self;
+        let (memory, input) = self.place_encoder(loaded, layout, config)?;
+        let (variant, parameters) = match self.send_and_choose(loaded, chunk, input, layout, config)? {
+            None => (EncodeVariant::unknown(layout, config), constant_parameters(layout)),
+            Some((grid, predictor)) => {
+                let inspected = may_have_lattice(chunk.bytes, layout, config);
+                let variant = EncodeVariant::chosen(layout, config, &grid, predictor, inspected);
+                (variant, encode_parameters(layout, config, &grid, predictor))
+            }
+        };
+        let key = Key { layout: *layout, chunks: 1, variant };
+        let number = find_or_record(&mut self.encoders, key, &memory, &self.stream, loaded)?;
+        const BOOKS_LEN: usize = size_of::<DatasetBooks>();
+        self.inbox.bytes_mut(0..BOOKS_LEN).copy_from_slice(bytes_of(&dataset_books(config)));
+        self.inbox.bytes_mut(BOOKS_LEN..BOOKS_LEN + size_of::<EncodeParameters>()).copy_from_slice(bytes_of(&parameters));
+        self.encoders[number].graph.launch()?;
+        Ok(number)
+    }
+
+    /// Sends a chunk, and chooses its grid and its predictor meanwhile. `None` for a constant chunk.
+    fn send_and_choose(
+        &mut self,
+        loaded: &Loaded,
+        Chunk { bytes: chunk, is_pinned }: Chunk<'_>,
+        input: Address,
+        layout: &Layout,
+        config: &Config,
+    ) -> Result<Option<(Grid, Predictor)>> {
+        let Self { ring, stream, workspace, tiles, .. } = self;
         let mut send = || match is_pinned {
             true => upload(stream, chunk.as_ptr() as Address, input, chunk.len()),
             false => ring.send(stream, &[], chunk, input),
         };
-        // A constant chunk needs no grid or predictor, and the search for its lattice would read all of it.
+        // A constant chunk needs no grid and no predictor, and the search for its lattice would read all of it.
         let mut choose = || -> Result<Choice> {
             if layout.is_constant(chunk) {
                 return Ok(Choice::Constant);
             }
             match TileChoice::of_chunk(chunk, layout, config) {
-                Some(choice) => tiles.start(loaded, &choice, layout, Source::Host(chunk)).map(|()| Choice::OnTiles(choice)),
-                None => for_chunk(chooser, chunk, layout, config).map(|(grid, predictor)| Choice::Made(grid, predictor)),
+                Some(choice) => tiles.start(loaded, &choice, layout, chunk).map(|()| Choice::OnTiles(choice)),
+                None => Ok(workspace.choose(chunk, layout, config).map(|(grid, predictor)| Choice::Made(grid, predictor))?),
             }
         };
-        // The chunk is on its way while its grid and its predictor are chosen. A helper that wakes up for that is too late where the copy needs none: then
-        // the tiles come first, which take this thread a few microseconds.
-        let is_copied_by_many = !is_pinned && is_split(chunk.len());
-        let (sent, chosen) = if TileChoice::is_made_for(layout, config) && !is_copied_by_many {
-            let chosen = choose();
-            (send(), chosen)
+        // To start measuring tiles takes this thread a few microseconds. A helper takes longer to wake up, so that a chunk which is sent without helpers waits.
+        let is_sent_by_many = !is_pinned && is_split(chunk.len());
+        let (sent, choice) = if TileChoice::is_made_for(layout, config) && !is_sent_by_many {
+            let choice = choose();
+            (send(), choice)
         } else {
             beside(send, choose)
         };
         sent?;
-        let chosen = match chosen? {
+        Ok(match choice? {
             Choice::Constant => None,
             Choice::Made(grid, predictor) => Some((grid, predictor)),
             Choice::OnTiles(choice) => Some(choice.decide(&self.tiles.finish(&choice)?)),
-        };
-        let parameters = match chosen {
-            None => constant_parameters(layout),
-            Some((grid, predictor)) => {
-                let linear = matches!(grid, Grid::Linear(_));
-                let interpolated = predictor.is_interpolation();
-                let chosen =
-                    EncodeVariant { interpolated, linear, needs_no_inspection: needs_no_inspection || !searched, ..variant };
-                if chosen != variant {
-                    number = self.encoder(loaded, layout, 1, chosen)?;
-                }
-                encode_parameters(layout, config, &grid, predictor)
-            }
-        };
-        let chosen_input = self.encode_plan(number).0.job.input.address();
-        assert_eq!(chosen_input, input, "the plan reads the chunk from where it was sent");
-        const BOOKS_LEN: usize = size_of::<DatasetBooks>();
-        self.inbox.bytes_mut(0..BOOKS_LEN).copy_from_slice(bytes_of(&dataset_books(config)));
-        self.inbox.bytes_mut(BOOKS_LEN..BOOKS_LEN + size_of::<EncodeParameters>()).copy_from_slice(bytes_of(&parameters));
-        self.encode_plan(number).1.launch()?;
-        Ok(number)
+        })
     }
 
     /// A complete compressed stream of `length` bytes, if the kernels have written it to pinned memory.
     pub(crate) fn stream_on_host(&self, number: usize, length: usize) -> Option<&[u8]> {
-        (!self.encode_plan(number).0.job.host_output.is_null()).then(|| self.direct.bytes(0..length))
+        (!self.encoders[number].plan.job.host_output.is_null()).then(|| self.direct.bytes(0..length))
     }
 
     /// Copies a complete compressed stream.
-    pub(crate) fn fetch_stream(&mut self, number: usize, to: &mut [u8]) -> Result<()> {
+    pub(crate) fn copy_stream(&mut self, number: usize, to: &mut [u8]) -> Result<()> {
         match self.stream_on_host(number, to.len()) {
             Some(stream) => {
                 copy(stream, to);
                 Ok(())
             }
-            None => self.receive(self.encode_plan(number).0.job.output.address(), to),
+            None => self.ring.receive(&self.stream, self.encoders[number].plan.job.output.address(), to),
         }
     }
 
-    /// Sends a stream and starts decompressing it.
+    /// Sends a stream and starts decompressing it. Returns the job's number among `decoders`.
     pub(crate) fn start_decompressing(&mut self, loaded: &Loaded, stream: Unverified<'_>) -> Result<usize> {
         let (layout, parameters, variant) = decode_parameters(stream)?;
         check_layout(&layout)?;
         let stream = stream.bytes();
         let fetched = stream.len() <= FETCHED;
-        let number = self.decoder(loaded, &layout, 1, DecodeVariant { fetched, ..variant })?;
-        let input = self.decode_plan(number).0.job.input.address();
+        let key = Key { layout, chunks: 1, variant: DecodeVariant { fetched, ..variant } };
+        self.reserve(DecodePlan::needed(&key), 0, size_of::<DecodeState>())?;
+        let memory = Memory { inbox: if fetched { self.inbox.address() } else { 0 }, ..self.plan_memory(loaded) };
+        let number = find_or_record(&mut self.decoders, key, &memory, &self.stream, loaded)?;
         if fetched {
             let head = size_of::<DecodeParameters>();
             self.inbox.bytes_mut(0..head).copy_from_slice(bytes_of(&parameters));
             copy(stream, self.inbox.bytes_mut(head..head + stream.len()));
         } else {
-            self.send(bytes_of(&parameters), stream, input)?;
+            self.ring.send(&self.stream, bytes_of(&parameters), stream, self.decoders[number].plan.job.input.address())?;
         }
-        self.decode_plan(number).1.launch()?;
+        self.decoders[number].graph.launch()?;
         Ok(number)
     }
 
     /// Waits for the values of a chunk and copies them.
-    pub(crate) fn fetch_values(&mut self, number: usize, to: ChunkRoom<'_>) -> Result<()> {
+    pub(crate) fn copy_values(&mut self, number: usize, to: ChunkRoom<'_>) -> Result<()> {
         let ChunkRoom { bytes: to, is_pinned } = to;
-        let plan = self.decode_plan(number).0;
-        let (from, len) = (plan.job.output.address(), plan.chunk_len());
-        if to.len() != len {
+        let Recorded { key, plan, .. } = &self.decoders[number];
+        let (from, len) = (plan.job.output.address(), key.layout.chunk_bytes());
+        if to.len() as u64 != len {
             return Err(Error::Unsupported(reason!("the stream holds {len} bytes, the caller has room for {}", to.len())));
         }
         if is_pinned {
-            download(&self.stream, from, to.as_mut_ptr() as Address, len)?;
+            download(&self.stream, from, to.as_mut_ptr() as Address, to.len())?;
             self.stream.synchronize().context("waiting for the GPU")?;
         } else {
-            self.receive(from, to)?;
+            self.ring.receive(&self.stream, from, to)?;
         }
-        if self.decode_result(0).error != DECODE_OK { Err(Error::Refused) } else { Ok(()) }
+        let state: DecodeState = read_plain(self.results.bytes(0..size_of::<DecodeState>()));
+        if state.error != DECODE_OK { Err(Error::Refused) } else { Ok(()) }
     }
 }
 
-/// Keeps a recorded job, in place of the oldest one if there are [`KEPT`]. Returns its number.
-fn keep<T>(recorded: &mut Vec<T>, job: T) -> Result<usize> {
-    RECORDED.fetch_add(1, Ordering::Relaxed);
-    if recorded.len() == KEPT {
-        recorded.remove(0);
+/// The number of the job with this key. A new job is recorded, in place of the oldest one if there are [`KEPT`].
+fn find_or_record<P: Plan>(
+    jobs: &mut Vec<Recorded<P>>,
+    key: Key<P::Variant>,
+    memory: &Memory,
+    stream: &Arc<CudaStream>,
+    loaded: &Loaded,
+) -> Result<usize> {
+    if let Some(found) = jobs.iter().position(|job| job.key == key) {
+        return Ok(found);
     }
-    memory::push(recorded, job)?;
-    Ok(recorded.len() - 1)
+    let plan = P::new(&key, memory);
+    let graph = Graph::record(stream, || plan.enqueue(stream, loaded))?;
+    RECORDED.fetch_add(1, Ordering::Relaxed);
+    if jobs.len() == KEPT {
+        jobs.remove(0);
+    }
+    memory::push(jobs, Recorded { key, plan, graph })?;
+    Ok(jobs.len() - 1)
 }
 
 /// The choice of grid and predictor, as far as the host makes it while a chunk is sent.
@@ -319,67 +293,4 @@ enum Choice {
     Made(Grid, Predictor),
     /// The device measures the tiles.
     OnTiles(TileChoice),
-}
-
-/// The choice of a predictor for chunks in device memory.
-impl Session {
-    /// The tiles' counts of a complete chunk at `chunk` in device memory, and the choice that follows from them. The host reads the chunk's first
-    /// values alone. `None` where it has to look at more: if the predictor is not chosen on tiles, or if the first values do not show that the chunk is
-    /// neither constant nor on a lattice.
-    pub(crate) fn choose_on_device(
-        &mut self,
-        loaded: &Loaded,
-        chunk: Address,
-        layout: &Layout,
-        config: &Config,
-    ) -> Result<Option<(TileChoice, TileCounts)>> {
-        if !TileChoice::is_made_for(layout, config) {
-            return Ok(None);
-        }
-        let mut first_values = [0; FIRST_VALUES * MAX_VALUE_LEN];
-        let len = (FIRST_VALUES * layout.scalar.size()).min(layout.chunk_bytes() as usize);
-        let first_values = &mut first_values[..len];
-        self.receive(chunk, first_values)?;
-        if !has_nothing_to_inspect(first_values, layout, config) {
-            return Ok(None);
-        }
-        let Some(choice) = TileChoice::of_chunk(first_values, layout, config) else { return Ok(None) };
-        let counts = self.measure_tiles(loaded, &choice, layout, Source::Device(chunk))?;
-        Ok(Some((choice, counts)))
-    }
-
-    /// The counts of the tiles of a chunk.
-    pub(crate) fn measure_tiles(
-        &mut self,
-        loaded: &Loaded,
-        choice: &TileChoice,
-        layout: &Layout,
-        source: Source<'_>,
-    ) -> Result<TileCounts> {
-        self.tiles.start(loaded, choice, layout, source)?;
-        self.tiles.finish(choice)
-    }
-
-    /// What measured tiles last.
-    pub(crate) fn tile_meter(&self) -> &TileMeter {
-        &self.tiles
-    }
-}
-
-/// Transfers alone, for measuring. The bytes have no meaning.
-impl Session {
-    pub(crate) fn raw_send(&mut self, len: usize) -> Result<()> {
-        self.reserve(2 * len, 0, 0)?;
-        upload(&self.stream, self.ring.room(&self.stream, len)?, self.memory.address(), len)
-    }
-
-    pub(crate) fn raw_receive(&mut self, len: usize) -> Result<()> {
-        self.reserve(2 * len, 0, 0)?;
-        download(&self.stream, self.memory.address(), self.ring.room(&self.stream, len)?, len)
-    }
-
-    pub(crate) fn raw_move(&mut self, len: usize) -> Result<()> {
-        self.reserve(2 * len, 0, 0)?;
-        copy_on_device(&self.stream, self.memory.address(), self.memory.address() + len as u64, len)
-    }
 }

@@ -4,7 +4,7 @@ use quire_codec::stages::codebook::MAX_CODE_BITS;
 use quire_codec::stages::{codebook, dictionary};
 use quire_codec::{Result, memory};
 
-use crate::job::{BOOKS_PADDED, CRC_TILE_ROWS, DECODE_TABLE_LEN, SYMBOL_FOURS, Tables};
+use crate::job::{BOOKS_PADDED, CRC_PIECE_ROWS, DECODE_TABLE_LEN, SYMBOL_FOURS, Tables};
 
 /// CRC-32's polynomial, lowest power of x in the highest bit.
 const POLYNOMIAL: u32 = 0xedb8_8320;
@@ -40,15 +40,15 @@ pub(crate) fn tables() -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Remainders of a byte followed by 0 to 3 zero bytes, then powers of x: for threads, for tiles, for rows of tiles.
+/// Remainders of a byte followed by 0 to 3 zero bytes, then powers of x: for threads, for pieces, for rows of pieces.
 fn crc_tables() -> Result<[Vec<u32>; 7]> {
     let bytes = |zeros: u32| memory::collect((0..256).map(|byte| times_x(byte, 8 * (zeros + 1))));
     let thread = power_of_x(4 * 32);
-    let tile = power_of_x(256 * 4 * 32);
-    let row = (0..8).fold(tile, |power, _| multiply(power, power));
+    let piece = power_of_x(256 * 4 * 32);
+    let row = (0..8).fold(piece, |power, _| multiply(power, power));
     let mut threads = powers(thread, 256)?;
     threads.reverse();
-    Ok([bytes(0)?, bytes(1)?, bytes(2)?, bytes(3)?, threads, powers(tile, 256)?, powers(row, CRC_TILE_ROWS)?])
+    Ok([bytes(0)?, bytes(1)?, bytes(2)?, bytes(3)?, threads, powers(piece, 256)?, powers(row, CRC_PIECE_ROWS)?])
 }
 
 fn powers(base: u32, count: usize) -> Result<Vec<u32>> {
@@ -73,17 +73,17 @@ mod tests {
     use super::*;
 
     /// The kernel's sum, on the host.
-    fn checksum([zero, one, two, three, threads, tiles, rows]: &[Vec<u32>; 7], words: &[u32]) -> u32 {
+    fn checksum([zero, one, two, three, threads, pieces, rows]: &[Vec<u32>; 7], words: &[u32]) -> u32 {
         let mut joined = 0;
-        for (from_end, tile) in words.rchunks(1024).enumerate() {
-            for (thread, piece) in tile.rchunks(4).enumerate() {
+        for (from_end, piece) in words.rchunks(1024).enumerate() {
+            for (thread, own) in piece.rchunks(4).enumerate() {
                 let mut remainder = 0u32;
-                for (i, word) in piece.iter().enumerate() {
+                for (i, word) in own.iter().enumerate() {
                     let first = std::ptr::eq(word, &words[0]) && i == 0;
                     let [a, b, c, d] = (remainder ^ if first { !word } else { *word }).to_le_bytes();
                     remainder = three[usize::from(a)] ^ two[usize::from(b)] ^ one[usize::from(c)] ^ zero[usize::from(d)];
                 }
-                let shifted = multiply(multiply(remainder, threads[255 - thread]), tiles[from_end % 256]);
+                let shifted = multiply(multiply(remainder, threads[255 - thread]), pieces[from_end % 256]);
                 joined ^= multiply(shifted, rows[from_end / 256]);
             }
         }

@@ -1,16 +1,14 @@
 //! The tiles on which a predictor is chosen, measured by kernels; the codec decides by their counts, for batches a kernel does.
 //!
 //! ```text
-//! chunk on the host ─ a copy of each tile ─> pinned memory ─> device memory ┐
-//!                                                                           ├─ kernel, on a stream of its own ─> counts in pinned memory ─> decision
-//! chunk on the device ──────────────────────────────────────────────────────┘
+//! chunk on the host ─ a copy of each tile ─> pinned memory ─> device memory ─ kernel, on a stream of its own ─> counts in pinned memory ─> decision
 //!
 //! batch of chunks on the device ─ kernels, which decide as well, on the batch's stream ─> predictors in pinned memory
 //! ```
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaFunction, CudaStream};
+use cudarc::driver::{CudaContext, CudaStream};
 use quire_codec::stages::Axes;
 use quire_codec::stages::choice::{
     DIFFERENCE_TILES, INTERPOLATED_TILES, InterpolatedCounts, MAX_TILE_VALUES, ResidualCounts, TileChoice, TileCounts, Tiles,
@@ -26,27 +24,18 @@ use crate::job::{
     DIFFERENCE_KIND, FIRST_ROUND, GROUP_TILES, INTERPOLATED_KIND, INTERPOLATION_KINDS, LAST_ROUND, MASKS_ZEROS, MOST_TILES,
     ROUGH_ROUND, SMALL_TILE_VALUES, TILE_KINDS, TILE_THREADS, TileJob, TileKind, TilePasses, TileSums,
 };
-use crate::launch::{ThreadGuard, launch};
+use crate::launch::ThreadGuard;
 use crate::loaded::Loaded;
 use crate::memory::{DeviceMemory, PinnedMemory, clear, read_plain, upload};
 use crate::parameters::fills_of;
 use crate::plan::known;
 
-/// Where the chunk is whose tiles are measured.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Source<'a> {
-    /// In the host's memory: its tiles are copied.
-    Host(&'a [u8]),
-    /// In device memory, all of it: its tiles are read from there.
-    Device(Address),
-}
-
 /// What a kernel makes of a layout before its tiles are measured: where their values are, and the neighbours of those that are interpolated. It stays for the
 /// chunks of that layout that follow.
 pub(crate) struct TileTables {
     memory: DeviceMemory,
-    /// The layout's shape, whether tiles are copies, and the number of candidates.
-    made_for: Option<(Shape, bool, u32)>,
+    /// The layout's shape, and the number of candidates.
+    made_for: Option<(Shape, u32)>,
 }
 
 impl TileTables {
@@ -55,14 +44,7 @@ impl TileTables {
     }
 
     /// Starts making the tables on `stream`, unless they are there, and tells the job where they are. Nothing that uses them is under way.
-    fn prepare(
-        &mut self,
-        loaded: &Loaded,
-        layout: &Layout,
-        are_copies: bool,
-        stream: &CudaStream,
-        job: &mut TileJob,
-    ) -> Result<()> {
+    fn prepare(&mut self, loaded: &Loaded, layout: &Layout, stream: &CudaStream, job: &mut TileJob) -> Result<()> {
         const INDICES_LEN: usize = TILE_KINDS * MAX_TILE_VALUES * size_of::<u32>();
         const TERMS_AT: usize = (2 * INDICES_LEN + size_of::<TilePasses>()).next_multiple_of(256);
         let rank = layout.shape.dims().len();
@@ -78,10 +60,11 @@ impl TileTables {
         job.counted = Pointer::new(at(INDICES_LEN));
         job.passes = Pointer::new(at(2 * INDICES_LEN));
         job.terms = Pointer::new(at(TERMS_AT));
-        let made_for = Some((layout.shape, are_copies, job.candidates));
+        let made_for = Some((layout.shape, job.candidates));
         if self.made_for != made_for {
             self.made_for = None;
-            launch(stream, &loaded.kernels.make_tile_tables, (job.candidates + TILE_KINDS as u32, 1, 1), TILE_THREADS, job, &[])?;
+            let grid = (job.candidates + TILE_KINDS as u32, 1, 1);
+            loaded.kernels.make_tile_tables.launch(stream, grid, TILE_THREADS, job, ())?;
             self.made_for = made_for;
         }
         Ok(())
@@ -97,7 +80,7 @@ pub(crate) struct ChunkBatch {
     /// Where the addresses of the chunks are, in device memory.
     pub(crate) chunks: Address,
     pub(crate) count: usize,
-    /// [`ChunkBatch::room`] bytes of device memory: `[chunk]` [`TileSums`], then entries, then codes.
+    /// [`ChunkBatch::device_len`] bytes of device memory: `[chunk]` [`TileSums`], then entries, then codes.
     pub(crate) device: Address,
     /// Pinned memory for the predictors: `[chunk]`, four bytes each.
     pub(crate) predictors: Address,
@@ -105,7 +88,7 @@ pub(crate) struct ChunkBatch {
 
 impl ChunkBatch {
     /// Bytes of device memory for `count` chunks.
-    pub(crate) fn room(choice: &TileChoice, count: usize) -> usize {
+    pub(crate) fn device_len(choice: &TileChoice, count: usize) -> usize {
         Self::entries_at(count) + 2 * Self::entries_len(choice, count)
     }
 
@@ -124,17 +107,15 @@ impl ChunkBatch {
         loaded: &Loaded,
         choice: &TileChoice,
         layout: &Layout,
-        stream: &Arc<CudaStream>,
+        stream: &CudaStream,
         tables: &mut TileTables,
-        mut observe: impl FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
-        let linear = known(&loaded.kernels.of_type(layout.scalar).linear)?;
+        let linear_grid = known(&loaded.kernels.of_type(layout.scalar).linear_grid)?;
         clear(stream, self.device, self.count * size_of::<TileSums>())?;
         let tiles_per_block = (MAX_TILE_VALUES / choice.difference_tiles().len).clamp(1, MOST_TILES_PER_BLOCK);
         // Tiles of a chunk at address 0 have their offsets as addresses.
-        let mut job = job_of(choice, layout, Some(layout.shape.extents()), &mut |tiles, tile| {
-            (tiles.first_index(tile) * layout.scalar.size()) as u64
-        });
+        let offset = |tiles: &Tiles, tile| (tiles.first_index(tile) * layout.scalar.size()) as u64;
+        let mut job = job_of(choice, layout, Some(layout.shape.extents()), offset);
         job.chunks = ConstPointer::new(self.chunks);
         job.sums = Pointer::new(self.device);
         let entries = self.device + Self::entries_at(self.count) as u64;
@@ -144,22 +125,19 @@ impl ChunkBatch {
         let axes = long_axes(layout) as u32;
         job.rough_kinds = if axes > 1 { axes } else { 0 };
         job.tiles_per_block = tiles_per_block as u32;
-        tables.prepare(loaded, layout, false, stream, &mut job)?;
+        tables.prepare(loaded, layout, stream, &mut job)?;
         let (count, kernels) = (self.count as u32, &loaded.kernels);
         let blocks = GROUPS + DIFFERENCE_TILES.div_ceil(tiles_per_block) as u32;
-        launch(stream, &linear.measure_batch, (blocks, count, 1), TILE_THREADS, &job, &[])?;
-        observe("differences")?;
-        let choose = |round: u32| launch(stream, &kernels.choose_by_tiles, (count, 1, 1), WARP, &job, &[round]);
+        linear_grid.measure_batch.launch(stream, (blocks, count, 1), TILE_THREADS, &job, ())?;
+        let choose = |round: u32| kernels.choose_by_tiles.launch(stream, (count, 1, 1), WARP, &job, round);
         let Some(tiles) = choice.interpolated_tiles() else { return choose(FIRST_ROUND) };
         let is_small = tiles.len <= SMALL_TILE_VALUES;
         let measure = if is_small { &kernels.measure_kinds } else { &kernels.measure_kinds_of_large_tiles };
         // Besides kinds of interpolation, the second round has the differences along the best set of axes.
         let rounds = [(FIRST_ROUND, 2), (ROUGH_ROUND, job.rough_kinds + 1), (LAST_ROUND, job.rough_kinds.min(1))];
         for (round, kinds) in rounds.into_iter().filter(|&(_, kinds)| kinds > 0) {
-            launch(stream, measure, (kinds * GROUPS, count, 1), TILE_THREADS, &job, &[round])?;
-            observe("interpolation")?;
+            measure.launch(stream, (kinds * GROUPS, count, 1), TILE_THREADS, &job, round)?;
             choose(round)?;
-            observe("choice")?;
         }
         Ok(())
     }
@@ -188,27 +166,18 @@ const MOST_TILES_PER_BLOCK: usize = 4;
 /// Where the tiles are in device memory: behind the counts.
 const TILES_AT: usize = size_of::<TileSums>().next_multiple_of(256);
 
-/// What a session needs to measure tiles. Memory is taken when the first chunk has tiles.
+/// What a session needs to measure the tiles of a chunk on the host. Memory is taken when the first chunk has tiles.
 pub(crate) struct TileMeter {
     stream: Arc<CudaStream>,
-    /// [`TileSums`], and the tiles of a chunk on the host.
+    /// [`TileSums`], and the tiles.
     device: DeviceMemory,
     /// [`TileSums`] that are complete.
     counts: PinnedMemory,
-    /// Copies of the tiles of a chunk on the host.
+    /// Copies of the tiles.
     copies: PinnedMemory,
     tables: TileTables,
-    /// The last launch.
-    last: Option<Launch>,
     /// Whether a launch may still be under way.
     is_busy: bool,
-}
-
-/// A launch that measures tiles.
-struct Launch {
-    kernel: CudaFunction,
-    blocks: u32,
-    job: TileJob,
 }
 
 impl TileMeter {
@@ -219,33 +188,32 @@ impl TileMeter {
             counts: PinnedMemory::new(context.clone()),
             copies: PinnedMemory::new(context.clone()),
             tables: TileTables::new(context),
-            last: None,
             is_busy: false,
         })
     }
 
     /// Starts measuring the tiles of a chunk. Nothing is under way.
-    pub(crate) fn start(&mut self, loaded: &Loaded, choice: &TileChoice, layout: &Layout, source: Source<'_>) -> Result<()> {
+    pub(crate) fn start(&mut self, loaded: &Loaded, choice: &TileChoice, layout: &Layout, chunk: &[u8]) -> Result<()> {
         // This may be a thread that helps to copy.
         let _thread = ThreadGuard::new();
-        let kernel = known(&loaded.kernels.of_type(layout.scalar).linear)?.measure_tiles.clone();
-        let copied = if let Source::Host(_) = source { values_of(choice) * layout.scalar.size() } else { 0 };
+        let kernel = &known(&loaded.kernels.of_type(layout.scalar).linear_grid)?.measure_tiles;
+        let size = layout.scalar.size();
+        let copied = values_of(choice) * size;
         self.reserve(copied)?;
-        let mut job = self.place(choice, layout, source);
+        let (mut at, first) = (0, self.device.address() + TILES_AT as u64);
+        let mut job = job_of(choice, layout, None, |tiles, tile| {
+            let place = at..at + tiles.len * size;
+            at = place.end;
+            tiles.copy(chunk, size, tile, self.copies.bytes_mut(place.clone()));
+            first + place.start as u64
+        });
+        job.sums = Pointer::new(self.device.address());
+        job.host_sums = Pointer::new(self.counts.address());
         self.is_busy = true;
-        self.tables.prepare(loaded, layout, matches!(source, Source::Host(_)), &self.stream, &mut job)?;
-        if copied > 0 {
-            upload(&self.stream, self.copies.address(), self.device.address() + TILES_AT as u64, copied)?;
-        }
+        self.tables.prepare(loaded, layout, &self.stream, &mut job)?;
+        upload(&self.stream, self.copies.address(), first, copied)?;
         let blocks = GROUPS * job.candidates + (INTERPOLATED_TILES + DIFFERENCE_TILES) as u32;
-        self.last = Some(Launch { kernel, blocks, job });
-        self.start_again()
-    }
-
-    /// Measures the tiles of the last [`TileMeter::start`] again.
-    pub(crate) fn start_again(&self) -> Result<()> {
-        let Some(Launch { kernel, blocks, job }) = &self.last else { return Ok(()) };
-        launch(&self.stream, kernel, (*blocks, 1, 1), TILE_THREADS, job, &[])
+        kernel.launch(&self.stream, (blocks, 1, 1), TILE_THREADS, &job, ())
     }
 
     /// Waits for the counts of the tiles of `choice`, which [`TileMeter::start`] was called with.
@@ -256,17 +224,12 @@ impl TileMeter {
         Ok(counts_of(&sums, choice))
     }
 
-    /// The stream of the launches.
-    pub(crate) fn stream(&self) -> &Arc<CudaStream> {
-        &self.stream
-    }
-
     /// Waits for a launch that may be under way.
     pub(crate) fn wait(&self) -> Result<()> {
         if self.is_busy { self.stream.synchronize().context("waiting for the GPU") } else { Ok(()) }
     }
 
-    /// Makes room for `copied` bytes of tiles of a chunk on the host, and for the counts.
+    /// Makes room for `copied` bytes of tiles, and for the counts.
     fn reserve(&mut self, copied: usize) -> Result<()> {
         if TILES_AT + copied > self.device.len() {
             self.device.grow(TILES_AT + copied)?;
@@ -274,30 +237,6 @@ impl TileMeter {
         }
         self.counts.grow(size_of::<TileSums>())?;
         self.copies.grow(copied)
-    }
-
-    /// Copies the tiles of a chunk on the host. Returns the job.
-    fn place(&mut self, choice: &TileChoice, layout: &Layout, source: Source<'_>) -> TileJob {
-        let size = layout.scalar.size();
-        let (device, copies) = (self.device.address(), &mut self.copies);
-        let mut copied = 0;
-        let mut address = |tiles: &Tiles, tile: usize| match source {
-            Source::Host(chunk) => {
-                let room = copied..copied + tiles.len * size;
-                copied = room.end;
-                tiles.copy(chunk, size, tile, copies.bytes_mut(room.clone()));
-                device + (TILES_AT + room.start) as u64
-            }
-            Source::Device(chunk) => chunk + (tiles.first_index(tile) * size) as u64,
-        };
-        let read_from = match source {
-            Source::Host(_) => None,
-            Source::Device(_) => Some(layout.shape.extents()),
-        };
-        let mut job = job_of(choice, layout, read_from, &mut address);
-        job.sums = Pointer::new(device);
-        job.host_sums = Pointer::new(self.counts.address());
-        job
     }
 }
 
@@ -307,7 +246,7 @@ fn job_of(
     choice: &TileChoice,
     layout: &Layout,
     read_from: Option<[usize; MAX_RANK]>,
-    address: &mut dyn FnMut(&Tiles, usize) -> Address,
+    mut address: impl FnMut(&Tiles, usize) -> Address,
 ) -> TileJob {
     let quantizer = choice.quantizer();
     let mut candidate_numbers = [0; INTERPOLATION_KINDS];
@@ -396,7 +335,7 @@ fn strides_of(extents: [usize; MAX_RANK]) -> [u32; MAX_RANK] {
 }
 
 /// The counts as the codec has them.
-pub(crate) fn counts_of(sums: &TileSums, choice: &TileChoice) -> TileCounts {
+fn counts_of(sums: &TileSums, choice: &TileChoice) -> TileCounts {
     let counts = |counts: job::ResidualCounts| ResidualCounts {
         zeros: counts.zeros,
         rises: counts.rises,
@@ -427,3 +366,6 @@ pub(crate) fn counts_of(sums: &TileSums, choice: &TileChoice) -> TileCounts {
         }),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -97,19 +97,19 @@ impl Session {
         let mut stream = Vec::new();
         for case in CASES {
             let (layout, config, mut chunk) = (case.layout()?, case.config()?, case.chunk()?);
-            let plan = self.start_compressing(loaded, (&*chunk).into(), &layout, &config)?;
+            let job = self.start_compressing(loaded, (&*chunk).into(), &layout, &config)?;
             self.wait()?;
-            let length = self.encode_result(0).length as usize;
+            let length = self.stream_len();
             if length as u64 > max_stream_len(&layout) {
                 return Err(case.failed("compress"));
             }
             resize(&mut stream, length)?;
-            self.fetch_stream(plan, &mut stream)?;
+            self.copy_stream(job, &mut stream)?;
             if crc32fast::hash(&stream) != case.stream {
                 return Err(case.failed("compress"));
             }
-            let plan = self.start_decompressing(loaded, Unverified::read(&stream)?)?;
-            match self.fetch_values(plan, (&mut *chunk).into()) {
+            let job = self.start_decompressing(loaded, Unverified::read(&stream)?)?;
+            match self.copy_values(job, (&mut *chunk).into()) {
                 Ok(()) if crc32fast::hash(&chunk) == case.decoded => {}
                 Ok(()) | Err(Error::Refused) => return Err(case.failed("decompress")),
                 Err(error) => return Err(error),

@@ -14,7 +14,8 @@ use common::{CONTENTS, Content, Random, chunk_of, layout};
 use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use cudarc::driver::{CudaContext, result};
 use machine::is_small;
-use quire_codec::{ByteOrder, CodingPolicy, Config, ErrorBound, Layout, Scalar, Workspace};
+use quire_codec::stages::predictor::InterpolationKind;
+use quire_codec::{ByteOrder, CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Scalar, Workspace};
 use quire_gpu::{ArrayAxes, Device, Failure, Fault, PackedStreams, Part, Resident, ResidentStream, device_of_address};
 
 const ORDERS: [ByteOrder; 2] = [ByteOrder::Little, ByteOrder::Big];
@@ -153,6 +154,30 @@ fn batches_of_all_contents_types_and_bounds() {
         config.coding = [CodingPolicy::Huffman, CodingPolicy::Bitshuffle][coding];
         let chunks = contents(&layout, CONTENTS.len());
         compare(device, &format!("{layout:?} {config:?}"), &chunks, &layout, &config);
+    }
+}
+
+/// Differences and interpolation, tokens and bit planes, in batches of chunks of which only every other one begins at a multiple of four bytes.
+#[test]
+fn batches_are_chunk_by_chunk() {
+    let Some(device) = gpu() else { return };
+    let layouts = [
+        (Scalar::F32, &[16u64, 16, 16][..], 40),
+        (Scalar::F64, &[33, 65], 9),
+        (Scalar::F32, &[5001], 7),
+        (Scalar::F16, &[33, 65], 26),
+        (Scalar::BF16, &[5001], 13),
+    ];
+    let kinds = [InterpolationKind::CUBIC, InterpolationKind::new(0b01, true)];
+    let predictors = kinds.into_iter().map(PredictorPolicy::Interpolation).chain([PredictorPolicy::Lorenzo]);
+    for (predictor, coding) in
+        predictors.flat_map(|way| [CodingPolicy::Huffman, CodingPolicy::Bitshuffle].map(|coding| (way, coding)))
+    {
+        for (scalar, dims, count) in layouts {
+            let layout = layout(scalar, ByteOrder::Little, dims);
+            let config = Config { predictor, coding, ..Config::absolute(1e-3).expect("a bound") };
+            compare(device, &format!("{scalar:?} {dims:?} {config:?}"), &contents(&layout, count), &layout, &config);
+        }
     }
 }
 

@@ -9,13 +9,13 @@
 #include "../predict/sums.cuh"
 
 /// Bytes of a bit plane of a block, and its words.
-constexpr u32 PLANE_BYTES = SEGMENT / 8;
-constexpr u32 PLANE_WORDS = PLANE_BYTES / 4;
-constexpr u32 FLAG_BYTES = PLANE_WORDS / 8;
-static_assert(PLANE_WORDS == 2 * WARP, "a lane has two words of a plane");
-static_assert(PLANE_BYTES == THREADS, "a thread has a byte of a plane");
+constexpr u32 BIT_PLANE_BYTES = SEGMENT / 8;
+constexpr u32 BIT_PLANE_WORDS = BIT_PLANE_BYTES / 4;
+constexpr u32 FLAG_BYTES = BIT_PLANE_WORDS / 8;
+static_assert(BIT_PLANE_WORDS == 2 * WARP, "a lane has two words of a plane");
+static_assert(BIT_PLANE_BYTES == THREADS, "a thread has a byte of a plane");
 
-enum PlaneMode { PLANE_EMPTY = 0, PLANE_DENSE = 1, PLANE_SPARSE = 2 };
+enum BitPlaneMode { EMPTY_PLANE = 0, DENSE_PLANE = 1, SPARSE_PLANE = 2 };
 
 /// Numbers with the sign as the lowest bit.
 template <typename C>
@@ -28,10 +28,10 @@ struct Folded<i64> {
 };
 
 template <typename C>
-constexpr u32 MOST_PLANES = 8 * sizeof(typename Folded<C>::Type);
+constexpr u32 MOST_BIT_PLANES = 8 * sizeof(typename Folded<C>::Type);
 /// The longest block: all bit planes are sparse, and none of their bytes is 0. (Our encoder writes such bit planes as dense ones.)
 template <typename C>
-constexpr u32 MOST_BYTES = (1 + MOST_PLANES<C> / 4 + MOST_PLANES<C> * (FLAG_BYTES + PLANE_WORDS / 2 + PLANE_BYTES) + 3) / 4 * 4;
+constexpr u32 MOST_BYTES = (1 + MOST_BIT_PLANES<C> / 4 + MOST_BIT_PLANES<C> * (FLAG_BYTES + BIT_PLANE_WORDS / 2 + BIT_PLANE_BYTES) + 3) / 4 * 4;
 
 template <typename C>
 __device__ __forceinline__ typename Folded<C>::Type fold(C value) {
@@ -62,34 +62,43 @@ __device__ __forceinline__ u32 nibble_of(u32 word) {
   return (any >> 7 & 0x01010101) * 0x01020408 >> 24;
 }
 
+/// Finds where the bytes of a lane's two words begin among a bit plane's bytes. The first words of all lanes come before all second words. `nibbles` says which
+/// bytes of the words there are. For a warp.
+__device__ __forceinline__ void find_bytes(const u32 (&nibbles)[2], u32 (&at)[2]) {
+  const u32 own = __popc(nibbles[0]) | __popc(nibbles[1]) << 16;
+  const u32 inclusive = warp_prefix_sum(own), before = inclusive - own;
+  at[0] = before & 0xffff;
+  at[1] = (__shfl_sync(ALL_LANES, inclusive, WARP - 1) & 0xffff) + (before >> 16);
+}
+
 /// Mode of a bit plane, its words that are not 0 if it is sparse, and its bytes in the block.
-struct PlaneCounts {
+struct BitPlaneCounts {
   u32 mode, words, bytes;
 };
 
 /// Sums over bit planes: of the sparse ones, of their words that are not 0, and of bytes. They are the offsets of a block's parts.
-struct PlaneSums {
+struct BitPlaneSums {
   u32 sparse, words, bytes;
 
   static __device__ __forceinline__ u64 pack(u32 sparse, u32 words, u32 bytes) { return u64(sparse) << 40 | u64(words) << 20 | bytes; }
-  static __device__ __forceinline__ PlaneSums unpack(u64 sums) { return {u32(sums >> 40), u32(sums >> 20) & 0xfffff, u32(sums) & 0xfffff}; }
+  static __device__ __forceinline__ BitPlaneSums unpack(u64 sums) { return {u32(sums >> 40), u32(sums >> 20) & 0xfffff, u32(sums) & 0xfffff}; }
 };
 
 template <typename C>
 struct ShuffleShared : DifferenceShared<C> {
   union {
-    u8 planes[MOST_PLANES<C>][PLANE_BYTES];
-    u32 plane_words[MOST_PLANES<C>][PLANE_WORDS];
+    u8 planes[MOST_BIT_PLANES<C>][BIT_PLANE_BYTES];
+    u32 plane_words[MOST_BIT_PLANES<C>][BIT_PLANE_WORDS];
   };
-  u8 nibbles[MOST_PLANES<C> * PLANE_WORDS];
-  PlaneCounts counts[MOST_PLANES<C>];
-  u64 sums[MOST_PLANES<C> + 1];
+  u8 nibbles[MOST_BIT_PLANES<C> * BIT_PLANE_WORDS];
+  BitPlaneCounts counts[MOST_BIT_PLANES<C>];
+  u64 sums[MOST_BIT_PLANES<C> + 1];
   typename Folded<C>::Type any[WARPS];
 };
 
 /// For each bit plane the sums over the bit planes before it, by a warp; behind the last, the sums over all.
 template <u32 MOST, typename Sums>
-__device__ __forceinline__ void sum_planes(u64* sums, u32 count, const Sums& sums_of) {
+__device__ __forceinline__ void sum_bit_planes(u64* sums, u32 count, const Sums& sums_of) {
   u64 carry = 0;
 #pragma unroll
   for (u32 base = 0; base < MOST; base += WARP) {
@@ -104,7 +113,7 @@ __device__ __forceinline__ void sum_planes(u64* sums, u32 count, const Sums& sum
 
 /// Codes a segment of `length` integers as a block of bit planes.
 template <typename C>
-__device__ __forceinline__ void write_planes(ShuffleShared<C>& shared, const EncodeJob& job, u32 plane_number, u32 segment, u32 length,
+__device__ __forceinline__ void write_bit_planes(ShuffleShared<C>& shared, const EncodeJob& job, u32 plane_number, u32 segment, u32 length,
                                              const EightDifferences<C>& own) {
   typedef typename Folded<C>::Type F;
   const EncodePlane& plane = job.planes[plane_number];
@@ -140,20 +149,20 @@ __device__ __forceinline__ void write_planes(ShuffleShared<C>& shared, const Enc
       const u32 nonzero = __reduce_add_sync(ALL_LANES, __popc(nibble_of(a)) + __popc(nibble_of(b)));
       const bool sparse = 8 * FLAG_BYTES + 4 * there + 8 * nonzero < 32 * words;
       if (lane_id() == 0) {
-        shared.counts[number] = there == 0 ? PlaneCounts{PLANE_EMPTY, 0, 0}
-                                : sparse   ? PlaneCounts{PLANE_SPARSE, there, nonzero}
-                                           : PlaneCounts{PLANE_DENSE, 0, 4 * words};
+        shared.counts[number] = there == 0 ? BitPlaneCounts{EMPTY_PLANE, 0, 0}
+                                : sparse   ? BitPlaneCounts{SPARSE_PLANE, there, nonzero}
+                                           : BitPlaneCounts{DENSE_PLANE, 0, 4 * words};
       }
     }
     __syncthreads();
     if (warp_id() == 0) {
-      sum_planes<MOST_PLANES<C>>(shared.sums, count, [&](u32 number) {
-        const PlaneCounts counts = shared.counts[number];
-        return PlaneSums::pack(counts.mode == PLANE_SPARSE, counts.words, counts.bytes);
+      sum_bit_planes<MOST_BIT_PLANES<C>>(shared.sums, count, [&](u32 number) {
+        const BitPlaneCounts counts = shared.counts[number];
+        return BitPlaneSums::pack(counts.mode == SPARSE_PLANE, counts.words, counts.bytes);
       });
     }
     __syncthreads();
-    const PlaneSums all = PlaneSums::unpack(shared.sums[count]);
+    const BitPlaneSums all = BitPlaneSums::unpack(shared.sums[count]);
     const u32 flags_at = 1 + ceil_div(count, 4), nibbles_at = flags_at + FLAG_BYTES * all.sparse, bytes_at = nibbles_at + ceil_div(all.words, 2);
     bytes = bytes_at + all.bytes;
     // What the differences needed is free again.
@@ -173,11 +182,11 @@ __device__ __forceinline__ void write_planes(ShuffleShared<C>& shared, const Enc
     if (t < 4) stream[bytes + t] = 0;
     for (u32 number = warp_id(); number < count; number += WARPS) {
       const u32 mode = shared.counts[number].mode;
-      if (mode == PLANE_EMPTY) continue;
-      const PlaneSums at = PlaneSums::unpack(shared.sums[number]);
+      if (mode == EMPTY_PLANE) continue;
+      const BitPlaneSums at = BitPlaneSums::unpack(shared.sums[number]);
       const u32 words_of_lane[2] = {shared.plane_words[number][lane_id()], shared.plane_words[number][WARP + lane_id()]};
       u8* to = stream + bytes_at + at.bytes;
-      if (mode == PLANE_DENSE) {
+      if (mode == DENSE_PLANE) {
 #pragma unroll
         for (u32 half = 0; half < 2; half++) {
           const u32 word = half * WARP + lane_id();
@@ -188,11 +197,9 @@ __device__ __forceinline__ void write_planes(ShuffleShared<C>& shared, const Enc
       const u32 low = __ballot_sync(ALL_LANES, words_of_lane[0] != 0), high = __ballot_sync(ALL_LANES, words_of_lane[1] != 0);
       if (lane_id() < FLAG_BYTES) stream[flags_at + FLAG_BYTES * at.sparse + lane_id()] = u8((lane_id() < 4 ? low : high) >> (8 * (lane_id() % 4)));
       const u32 nibble[2] = {nibble_of(words_of_lane[0]), nibble_of(words_of_lane[1])};
-      const u32 own_bytes = __popc(nibble[0]) | __popc(nibble[1]) << 16;
-      const u32 inclusive = warp_prefix_sum(own_bytes), before = inclusive - own_bytes;
-      const u32 all_low = __shfl_sync(ALL_LANES, inclusive, WARP - 1) & 0xffff;
       const u32 ranks[2] = {at.words + __popc(low & lanes_below()), at.words + __popc(low) + __popc(high & lanes_below())};
-      u32 next_byte[2] = {before & 0xffff, all_low + (before >> 16)};
+      u32 next_byte[2];
+      find_bytes(nibble, next_byte);
 #pragma unroll
       for (u32 half = 0; half < 2; half++) {
         if (nibble[half]) shared.nibbles[ranks[half]] = u8(nibble[half]);
@@ -235,37 +242,24 @@ __device__ __forceinline__ void shuffle_plane(ShuffleShared<C>& shared, const En
     const u32 start = segment * SEGMENT, length = min(SEGMENT, elements - start);
     EightDifferences<C> own;
     differences(start, length, own);
-    write_planes(shared, job, number, segment, length, own);
+    write_bit_planes(shared, job, number, segment, length, own);
   }
 }
 
-/// Codes all planes of a chunk as bit planes. Grid: segments, chunks, 2: blocks of threads for the codes, and blocks for exceptions.
+/// Codes all planes of a chunk as bit planes. blockIdx.y is the chunk. The blocks along x share the segments.
 template <typename V>
 __device__ void shuffle(const EncodeJob& job) {
-  typedef typename ValueType<V>::Code C;
-  __shared__ ShuffleShared<C> shared;
-  const EncodeState& state = job.states[blockIdx.y];
-  if (is_constant(job, state)) return;
-  if (blockIdx.z == 0) {
-    shuffle_plane(shared, job, CODES, job.shape.elements,
-                  [&](u32 start, u32 length, EightDifferences<C>& own) { code_differences<V>(shared, job, start, length, own); });
-  } else if (state.exceptions > job.most_listed) {
-    const u32 axes = mask_axes(job.shape, state);
-    const u32* mask = job.mask + u64(blockIdx.y) * job.segments * MASK_WORDS;
-    shuffle_plane(shared, job, MASK, job.shape.elements,
-                  [&](u32 start, u32 length, EightDifferences<C>& own) { mask_differences(shared, mask, job.shape, start, length, axes, own); });
-    shuffle_plane(shared, job, BITS, state.exceptions,
-                  [&](u32 start, u32 length, EightDifferences<C>& own) { bits_differences<C>(shared, job, start, length, own); });
-  }
+  __shared__ ShuffleShared<typename ValueType<V>::Code> shared;
+  code_planes<V>(shared, job, [&](u32 number, u32 elements, const auto& differences) { shuffle_plane(shared, job, number, elements, differences); });
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 5) shuffle_f32(const __grid_constant__ EncodeJob job) { shuffle<float>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS, 4) shuffle_f64(const __grid_constant__ EncodeJob job) { shuffle<double>(job); }
 
 /// Warps of a block of threads that decodes.
-constexpr u32 PLANE_WARPS = LANE_THREADS / WARP;
+constexpr u32 UNSHUFFLE_WARPS = LANE_THREADS / WARP;
 /// Bytes of each plane that a thread has.
-constexpr u32 OCTETS = PLANE_BYTES / LANE_THREADS;
+constexpr u32 OCTETS = BIT_PLANE_BYTES / LANE_THREADS;
 
 template <typename C>
 struct UnshuffleShared {
@@ -275,19 +269,19 @@ struct UnshuffleShared {
     uint4 out_quads[SEGMENT * sizeof(C) / 16];
   };
   union {
-    u8 planes[MOST_PLANES<C>][PLANE_BYTES];
-    u32 plane_words[MOST_PLANES<C>][PLANE_WORDS];
+    u8 planes[MOST_BIT_PLANES<C>][BIT_PLANE_BYTES];
+    u32 plane_words[MOST_BIT_PLANES<C>][BIT_PLANE_WORDS];
   };
-  u64 flags[MOST_PLANES<C>];
-  u32 modes[MOST_PLANES<C>];
-  u32 bytes[MOST_PLANES<C>];
-  u64 sums[MOST_PLANES<C> + 1];
+  u64 flags[MOST_BIT_PLANES<C>];
+  u32 modes[MOST_BIT_PLANES<C>];
+  u32 bytes[MOST_BIT_PLANES<C>];
+  u64 sums[MOST_BIT_PLANES<C> + 1];
 };
 
 /// Reads modes and flags of a block of `size` bytes, and sums up sparse bit planes and their words. For a warp. False if these parts are not as FORMAT.md
 /// says.
 template <typename C>
-__device__ __forceinline__ bool find_planes(UnshuffleShared<C>& shared, const u8* stream, u32 size, u32 count, u32 most, u32 words) {
+__device__ __forceinline__ bool find_bit_planes(UnshuffleShared<C>& shared, const u8* stream, u32 size, u32 count, u32 most, u32 words) {
   bool good = count >= 1 && count <= most;
   const u32 flags_at = 1 + ceil_div(count, 4);
   good = good && flags_at <= size;
@@ -297,25 +291,25 @@ __device__ __forceinline__ bool find_planes(UnshuffleShared<C>& shared, const u8
     const u32 number = base + lane_id();
     const bool has_mode = number < 4 * (flags_at - 1);
     const u32 mode = has_mode ? stream[1 + number / 4] >> (2 * (number % 4)) & 3 : 0;
-    good = good && mode <= PLANE_SPARSE && (number < count || mode == PLANE_EMPTY) && (number != count - 1 || mode != PLANE_EMPTY);
-    const u32 sparse = __ballot_sync(ALL_LANES, mode == PLANE_SPARSE);
+    good = good && mode <= SPARSE_PLANE && (number < count || mode == EMPTY_PLANE) && (number != count - 1 || mode != EMPTY_PLANE);
+    const u32 sparse = __ballot_sync(ALL_LANES, mode == SPARSE_PLANE);
     const u32 at = flags_at + FLAG_BYTES * (sparse_before + __popc(sparse & lanes_below()));
     u64 flags = 0;
-    if (mode == PLANE_SPARSE) {
+    if (mode == SPARSE_PLANE) {
       if (at + FLAG_BYTES <= size) {
         for (u32 k = 0; k < FLAG_BYTES; k++) flags |= u64(stream[at + k]) << (8 * k);
       }
-      good = good && flags != 0 && (words == PLANE_WORDS || flags >> words == 0);
+      good = good && flags != 0 && (words == BIT_PLANE_WORDS || flags >> words == 0);
     }
     sparse_before += __popc(sparse);
-    if (number < MOST_PLANES<C>) {
+    if (number < MOST_BIT_PLANES<C>) {
       shared.modes[number] = mode;
       shared.flags[number] = flags;
     }
   }
   __syncwarp();
-  sum_planes<MOST_PLANES<C>>(shared.sums, count, [&](u32 number) {
-    return PlaneSums::pack(shared.modes[number] == PLANE_SPARSE, __popcll(shared.flags[number]), 0);
+  sum_bit_planes<MOST_BIT_PLANES<C>>(shared.sums, count, [&](u32 number) {
+    return BitPlaneSums::pack(shared.modes[number] == SPARSE_PLANE, __popcll(shared.flags[number]), 0);
   });
   return __all_sync(ALL_LANES, good);
 }
@@ -323,28 +317,28 @@ __device__ __forceinline__ bool find_planes(UnshuffleShared<C>& shared, const u8
 /// Decodes a block of `size` bytes in `shared.words` into `length` integers in `shared.out`; false if they are not as
 /// FORMAT.md says for integers of `most` bits. For LANE_THREADS threads, all of which get the same answer.
 template <typename C>
-__device__ bool read_planes(UnshuffleShared<C>& shared, const u8* stream, u32 size, u32 most, u32 length) {
+__device__ bool read_bit_planes(UnshuffleShared<C>& shared, const u8* stream, u32 size, u32 most, u32 length) {
   typedef typename Folded<C>::Type F;
   const u32 t = threadIdx.x, words = ceil_div(length, 32), count = stream[0];
   bool good = true;
-  if (warp_id() == 0) good = find_planes(shared, stream, size, count, most, words);
+  if (warp_id() == 0) good = find_bit_planes(shared, stream, size, count, most, words);
   if (!__syncthreads_and(good)) return false;
-  const PlaneSums all = PlaneSums::unpack(shared.sums[count]);
+  const BitPlaneSums all = BitPlaneSums::unpack(shared.sums[count]);
   const u32 flags_at = 1 + ceil_div(count, 4), nibbles_at = flags_at + FLAG_BYTES * all.sparse, bytes_at = nibbles_at + ceil_div(all.words, 2);
   if (bytes_at > size) return false;
   const auto nibble = [&](u32 rank) { return u32(stream[nibbles_at + rank / 2]) >> (4 * (rank % 2)) & 15; };
   // This lane's nibbles of a plane.
   const auto nibbles_of = [&](u32 number, u32 (&nibbles)[2]) {
     const u64 flags = shared.flags[number];
-    const u32 low = u32(flags), high = u32(flags >> 32), at = PlaneSums::unpack(shared.sums[number]).words;
+    const u32 low = u32(flags), high = u32(flags >> 32), at = BitPlaneSums::unpack(shared.sums[number]).words;
     nibbles[0] = low >> lane_id() & 1 ? nibble(at + __popc(low & lanes_below())) : 0;
     nibbles[1] = high >> lane_id() & 1 ? nibble(at + __popc(low) + __popc(high & lanes_below())) : 0;
     return (nibbles[0] != 0) == (low >> lane_id() & 1) && (nibbles[1] != 0) == (high >> lane_id() & 1);
   };
-  for (u32 number = warp_id(); number < count; number += PLANE_WARPS) {
+  for (u32 number = warp_id(); number < count; number += UNSHUFFLE_WARPS) {
     const u32 mode = shared.modes[number];
-    u32 bytes = mode == PLANE_DENSE ? 4 * words : 0;
-    if (mode == PLANE_SPARSE) {
+    u32 bytes = mode == DENSE_PLANE ? 4 * words : 0;
+    if (mode == SPARSE_PLANE) {
       u32 nibbles[2];
       const bool fit = nibbles_of(number, nibbles);
       good = good && fit;
@@ -357,34 +351,32 @@ __device__ bool read_planes(UnshuffleShared<C>& shared, const u8* stream, u32 si
   if (!__syncthreads_and(good)) return false;
   if (warp_id() == 0) {
     // Again, now with the numbers of bytes.
-    sum_planes<MOST_PLANES<C>>(shared.sums, count, [&](u32 number) {
-      return PlaneSums::pack(shared.modes[number] == PLANE_SPARSE, __popcll(shared.flags[number]), shared.bytes[number]);
+    sum_bit_planes<MOST_BIT_PLANES<C>>(shared.sums, count, [&](u32 number) {
+      return BitPlaneSums::pack(shared.modes[number] == SPARSE_PLANE, __popcll(shared.flags[number]), shared.bytes[number]);
     });
     __syncwarp();
-    const u32 end = bytes_at + PlaneSums::unpack(shared.sums[count]).bytes;
+    const u32 end = bytes_at + BitPlaneSums::unpack(shared.sums[count]).bytes;
     // Up to a whole word.
     good = end <= size && size - end < 4;
     for (u32 at = end; good && at < size; at++) good = stream[at] == 0;
   }
   if (!__syncthreads_and(good)) return false;
-  for (u32 number = warp_id(); number < (count + 7) / 8 * 8; number += PLANE_WARPS) {
-    const u32 mode = number < count ? shared.modes[number] : PLANE_EMPTY;
+  for (u32 number = warp_id(); number < (count + 7) / 8 * 8; number += UNSHUFFLE_WARPS) {
+    const u32 mode = number < count ? shared.modes[number] : EMPTY_PLANE;
     u32 words_of_lane[2] = {0, 0};
-    if (mode != PLANE_EMPTY) {
-      const u8* from = stream + bytes_at + PlaneSums::unpack(shared.sums[number]).bytes;
+    if (mode != EMPTY_PLANE) {
+      const u8* from = stream + bytes_at + BitPlaneSums::unpack(shared.sums[number]).bytes;
       u32 nibbles[2] = {lane_id() < words ? 15u : 0u, WARP + lane_id() < words ? 15u : 0u};
-      if (mode == PLANE_SPARSE) nibbles_of(number, nibbles);
-      const u32 own_bytes = __popc(nibbles[0]) | __popc(nibbles[1]) << 16;
-      const u32 inclusive = warp_prefix_sum(own_bytes), before = inclusive - own_bytes;
-      const u32 all_low = __shfl_sync(ALL_LANES, inclusive, WARP - 1) & 0xffff;
-      u32 next_byte[2] = {before & 0xffff, all_low + (before >> 16)};
+      if (mode == SPARSE_PLANE) nibbles_of(number, nibbles);
+      u32 next_byte[2];
+      find_bytes(nibbles, next_byte);
 #pragma unroll
       for (u32 half = 0; half < 2; half++) {
 #pragma unroll
         for (u32 k = 0; k < 4; k++) {
           if (nibbles[half] >> k & 1) words_of_lane[half] |= u32(from[next_byte[half]++]) << (8 * k);
         }
-        good = good && (mode == PLANE_DENSE || nibble_of(words_of_lane[half]) == nibbles[half]);
+        good = good && (mode == DENSE_PLANE || nibble_of(words_of_lane[half]) == nibbles[half]);
       }
     }
     // All lanes call this, also those that have found a fault.
@@ -441,13 +433,13 @@ __device__ bool unshuffle_block(const DecodeJob& job, u32 number, const DecodePl
   for (u32 i = threadIdx.x; i < halves / 2; i += LANE_THREADS) shared.words[i] = input[start / 2 + i];
   __syncthreads();
   // Residuals have 32 bits even for 64-bit values.
-  const u32 most = number == CODES && job.interpolated ? 32 : MOST_PLANES<C>;
-  const bool good = read_planes(shared, reinterpret_cast<const u8*>(shared.words), 2 * halves, most, length);
+  const u32 most = number == CODES && job.interpolated ? 32 : MOST_BIT_PLANES<C>;
+  const bool good = read_bit_planes(shared, reinterpret_cast<const u8*>(shared.words), 2 * halves, most, length);
   if (good) {
     if constexpr (sizeof(C) >= 4) {
       if (number == CODES) sum_block<LANE_THREADS>(job, state, index, shared.out, length);
     }
-    copy_out<LANE_THREADS>(values, shared.out_quads, length);
+    copy_from_shared<LANE_THREADS>(values, shared.out_quads, length);
   }
   __syncthreads();
   return good;

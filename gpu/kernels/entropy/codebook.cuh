@@ -131,7 +131,7 @@ __device__ u32 most_tokens_of_a_block(ChooseShared& shared, const u32* tokens, u
 }
 
 /// Chooses the book of each plane and the length of its blocks. Grid: planes, chunks.
-extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose(const __grid_constant__ EncodeJob job) {
+extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose_book(const __grid_constant__ EncodeJob job) {
   __shared__ ChooseShared shared;
   const u32 plane = blockIdx.x, t = threadIdx.x;
   const EncodeState& state = job.states[blockIdx.y];

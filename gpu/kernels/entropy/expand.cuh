@@ -267,7 +267,7 @@ __device__ bool expand_plane_block(const DecodeJob& job, u32 number, const Decod
     if constexpr (sizeof(C) >= 4) {
       if (number == CODES) sum_block<T>(job, state, index, shared.out, length);
     }
-    copy_out<T>(values, shared.out_quads, length);
+    copy_from_shared<T>(values, shared.out_quads, length);
   }
   __syncthreads();
   return good;

@@ -46,7 +46,7 @@ __device__ __forceinline__ void encode_block(const EncodeJob& job, const EncodeP
   __syncwarp();
   u16* words = plane.lane_words + (chunk_slot + first) * LANE_SLOT;
   // Otherwise the compiler computes the address again for each word.
-  keep(words);
+  keep_in_registers(words);
   const u8* symbols = plane.symbols + (chunk_slot + first) * SEGMENT;
 
   // The lowest `bits` bits of `pending`, fewer than 16, are in no word yet; those above them are in earlier words. `word_at` is the offset of the word
@@ -282,7 +282,7 @@ template <u32 COUNT>
 __device__ __forceinline__ LanesEnd decode_block_lanes(SharedTable table, LaneWords words, u8* symbols, u32 most) {
   symbols += lane_id();
   // Otherwise the compiler computes the address again for each symbol.
-  keep(symbols);
+  keep_in_registers(symbols);
   const u32 own = words.first + lane_id() * WORD_BYTES;
   LaneState<COUNT> lanes = {words[own] << 16 | words[own + COUNT * WORD_BYTES], 0, words.first + 2 * COUNT * WORD_BYTES, 0};
   if (!is_lane_of_block<COUNT>()) lanes.buffer = 0;

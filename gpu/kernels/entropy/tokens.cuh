@@ -15,8 +15,6 @@
 
 template <typename C>
 struct TokenShared : DifferenceShared<C> {
-  u32 nonflat_count;  // entries of `nonflat`: segments of the mask for which `mask_is_flat` is false
-  u32 nonflat[MASK_SEGMENTS_AT_ONCE];
   union {
     u8 symbols[SEGMENT];
     u32 symbol_words[SEGMENT / 4];
@@ -159,67 +157,11 @@ __device__ __forceinline__ void tokenize_plane(TokenShared<C>& shared, const Enc
   add_counts(shared, job.states[blockIdx.y].planes[number]);
 }
 
-/// Tokens of the exception mask. A segment whose differences are all 0 by `mask_is_flat` has one token, a run of zeros or a single zero. One lane writes it.
-template <typename C>
-__device__ __forceinline__ void tokenize_mask(TokenShared<C>& shared, const EncodeJob& job, const EncodeState& state) {
-  const Shape& shape = job.shape;
-  const u32* mask = job.mask + u64(blockIdx.y) * job.segments * MASK_WORDS;
-  const u32 axes = mask_axes(shape, state);
-  const EncodePlane& plane = job.planes[MASK];
-  count_from_zero(shared);
-  for (u32 base = blockIdx.x; base < job.segments; base += MASK_SEGMENTS_AT_ONCE * gridDim.x) {
-    if (threadIdx.x == 0) shared.nonflat_count = 0;
-    __syncthreads();
-    for (u32 k = warp_id(); k < MASK_SEGMENTS_AT_ONCE && base + k * gridDim.x < job.segments; k += WARPS) {
-      const u32 segment = base + k * gridDim.x, length = min(SEGMENT, shape.elements - segment * SEGMENT);
-      const bool flat = mask_is_flat(job, segment);
-      if (lane_id() != 0) continue;
-      if (!flat) {
-        shared.nonflat[atomicAdd(&shared.nonflat_count, 1)] = segment;
-        continue;
-      }
-      const u64 slot = u64(blockIdx.y) * job.segments + segment;
-      const Token<u32> token = length > 1 ? run_token<u32>(0, length) : Token<u32>{DIRECT_ZERO, 0, 0};
-      plane.symbols[slot * SEGMENT] = u8(token.symbol);
-      plane.extra[slot * plane.extra_stride] = token.extra;
-      plane.token_counts[slot] = 1;
-      plane.extra_bits[slot] = token.extra_bits;
-      atomicAdd(&shared.histogram[token.symbol][0], 1);
-    }
-    __syncthreads();
-    // Each segment has its own slot, so that the order of segments does not matter.
-    const u32 nonflat_count = shared.nonflat_count;
-    for (u32 k = 0; k < nonflat_count; k++) {
-      const u32 segment = shared.nonflat[k], start = segment * SEGMENT, length = min(SEGMENT, shape.elements - start);
-      EightDifferences<C> own;
-      mask_differences(shared, mask, shape, start, length, axes, own);
-      write_tokens(shared, plane, u64(blockIdx.y) * job.segments + segment, length, own);
-    }
-    __syncthreads();
-  }
-  add_counts(shared, job.states[blockIdx.y].planes[MASK]);
-}
-
-/// Tokens of the mask and of the exception bits. A chunk with few exceptions has neither plane.
-template <typename C>
-__device__ __forceinline__ void tokenize_exceptions(TokenShared<C>& shared, const EncodeJob& job, const EncodeState& state) {
-  if (state.exceptions <= job.most_listed) return;
-  tokenize_mask(shared, job, state);
-  tokenize_plane(shared, job, BITS, state.exceptions,
-                 [&](u32 start, u32 length, EightDifferences<C>& own) { bits_differences<C>(shared, job, start, length, own); });
-}
-
-/// Tokens of all planes of a chunk. blockIdx.y is the chunk. blockIdx.z is 0 for the codes, 1 for the planes of exceptions. The blocks along x share the
-/// segments.
+/// Tokens of all planes of a chunk. blockIdx.y is the chunk. The blocks along x share the segments.
 template <typename V>
 __device__ void tokenize(const EncodeJob& job) {
-  typedef typename ValueType<V>::Code C;
-  __shared__ TokenShared<C> shared;
-  const EncodeState& state = job.states[blockIdx.y];
-  if (is_constant(job, state)) return;
-  if (blockIdx.z == 1) return tokenize_exceptions(shared, job, state);
-  tokenize_plane(shared, job, CODES, job.shape.elements,
-                 [&](u32 start, u32 length, EightDifferences<C>& own) { code_differences<V>(shared, job, start, length, own); });
+  __shared__ TokenShared<typename ValueType<V>::Code> shared;
+  code_planes<V>(shared, job, [&](u32 number, u32 elements, const auto& differences) { tokenize_plane(shared, job, number, elements, differences); });
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 4) tokenize_f32(const __grid_constant__ EncodeJob job) { tokenize<float>(job); }

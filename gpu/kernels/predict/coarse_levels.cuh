@@ -117,8 +117,8 @@ struct CoarseValue {
 /// The values of a coarse level that are odd along SIZE axes. The first values of a pass go to threads that the pass before left idle, which find their
 /// stencils while that pass runs. `turn` counts the threads needed so far.
 template <u32 SIZE, typename Side>
-__device__ __forceinline__ void coarse_pass(const Side& side, typename Side::Room& room, const CoarseLevel& level, const Shape& shape, u32& turn) {
-  const auto positions = [&](u32 index) { return room.position(index); };
+__device__ __forceinline__ void coarse_pass(const Side& side, typename Side::Memory& memory, const CoarseLevel& level, const Shape& shape, u32& turn) {
+  const auto positions = [&](u32 index) { return memory.position(index); };
   const u32 begin = level.classes[FIRST_SET<SIZE>].first, end = level.classes[FIRST_SET<SIZE + 1>].first;
   u32 number = begin + (threadIdx.x - turn) % Side::BLOCK_THREADS;
   turn += ceil_div(end - begin, WARP) * WARP;
@@ -126,17 +126,18 @@ __device__ __forceinline__ void coarse_pass(const Side& side, typename Side::Roo
   if (number < end) value = CoarseValue<SIZE>(level, shape, number);
   __syncthreads();
   while (number < end) {
-    const auto input = room.input(value.index, value.residual_index);
+    const auto input = memory.input(value.index, value.residual_index);
     const i32 prediction = value.stencil.predict(positions);
-    room.set_position(value.index, side.code_value(input, value.chunk_index, value.residual_index, level.worth, prediction));
+    memory.set_position(value.index, side.code_value(input, value.chunk_index, value.residual_index, level.worth, prediction));
     number += Side::BLOCK_THREADS;
     if (number < end) value = CoarseValue<SIZE>(level, shape, number);
   }
 }
 
-/// All levels from `coarsest` down to `finest`, whose values fit into `room`, in shared memory. One block of threads a chunk.
+/// All of `levels`, whose values fit into `memory`, in shared memory. One block of threads a chunk.
 template <typename Side>
-__device__ __forceinline__ void coarse_levels(const Side& side, typename Side::Room& room, const Shape& shape, u32 finest, u32 coarsest) {
+__device__ __forceinline__ void coarse_levels(const Side& side, typename Side::Memory& memory, const Shape& shape, const CoarseLevels& levels) {
+  const u32 finest = levels.finest, coarsest = levels.coarsest;
   __shared__ Classes classes[COARSE_LEVELS];
   const Extents whole = level_extents(shape, finest);
   const u32 total = whole.count();
@@ -150,10 +151,10 @@ __device__ __forceinline__ void coarse_levels(const Side& side, typename Side::R
     }
     return index;
   };
-  for (u32 number = threadIdx.x; number < total; number += Side::BLOCK_THREADS) side.load(room, number, chunk_index(number));
+  for (u32 number = threadIdx.x; number < total; number += Side::BLOCK_THREADS) side.load(memory, number, chunk_index(number));
   for (u32 k = warp_id(); k < coarsest - finest; k += Side::BLOCK_THREADS / WARP) make_classes(level_extents(shape, finest + k), classes[k]);
   __syncthreads();
-  if (threadIdx.x == 0) room.set_position(0, side.code_value(room.input(0, 0), 0, 0, Worth(side.kind, coarsest), 0));
+  if (threadIdx.x == 0) memory.set_position(0, side.code_value(memory.input(0, 0), 0, 0, Worth(side.kind, coarsest), 0));
   // Strides of the array in shared memory, which has the extents of level `finest`.
   u32 own_stride[MAX_RANK];
   own_stride[0] = 1;
@@ -165,42 +166,42 @@ __device__ __forceinline__ void coarse_levels(const Side& side, typename Side::R
     here.start = here.extents.halved().count();
 #pragma unroll
     for (u32 axis = 0; axis < MAX_RANK; axis++) here.stride[axis] = own_stride[axis] << (level - finest);
-    coarse_pass<1>(side, room, here, shape, turn);
-    if (shape.rank > 1) coarse_pass<2>(side, room, here, shape, turn);
-    if (shape.rank > 2) coarse_pass<3>(side, room, here, shape, turn);
-    if (shape.rank > 3) coarse_pass<4>(side, room, here, shape, turn);
+    coarse_pass<1>(side, memory, here, shape, turn);
+    if (shape.rank > 1) coarse_pass<2>(side, memory, here, shape, turn);
+    if (shape.rank > 2) coarse_pass<3>(side, memory, here, shape, turn);
+    if (shape.rank > 3) coarse_pass<4>(side, memory, here, shape, turn);
   }
   __syncthreads();
   // Finer levels are predicted from these positions.
   if (finest == 0) return;
-  for (u32 number = threadIdx.x; number < total; number += Side::BLOCK_THREADS) side.positions[chunk_index(number)] = room.position(number);
+  for (u32 number = threadIdx.x; number < total; number += Side::BLOCK_THREADS) side.positions[chunk_index(number)] = memory.position(number);
 }
 
 template <typename V>
-__device__ __forceinline__ void interpolate_coarse(const EncodeJob& job, u32 finest, u32 coarsest) {
-  __shared__ typename EncodeSide<V>::Room room;
+__device__ __forceinline__ void interpolate_coarse(const EncodeJob& job, const CoarseLevels& levels) {
+  __shared__ typename EncodeSide<V>::Memory memory;
   const EncodeSide<V> side(job);
   if (side.nothing_to_do()) return;
-  coarse_levels(side, room, job.shape, finest, coarsest);
+  coarse_levels(side, memory, job.shape, levels);
   side.seen.join(job.states[blockIdx.y]);
 }
 template <typename V>
-__device__ __forceinline__ void restore_coarse(const DecodeJob& job, u32 finest, u32 coarsest) {
-  __shared__ typename DecodeSide<V>::Room room;
-  const DecodeSide<V> side(job, finest);
+__device__ __forceinline__ void restore_coarse(const DecodeJob& job, const CoarseLevels& levels) {
+  __shared__ typename DecodeSide<V>::Memory memory;
+  const DecodeSide<V> side(job, levels.finest);
   report(job, job.states[blockIdx.y]);
-  if (!side.nothing_to_do()) coarse_levels(side, room, job.shape, finest, coarsest);
+  if (!side.nothing_to_do()) coarse_levels(side, memory, job.shape, levels);
 }
 
-extern "C" __global__ void __launch_bounds__(COARSE_THREADS) interpolate_coarse_f32(const __grid_constant__ EncodeJob job, u32 finest, u32 coarsest) {
-  interpolate_coarse<float>(job, finest, coarsest);
+extern "C" __global__ void __launch_bounds__(COARSE_THREADS) interpolate_coarse_f32(const __grid_constant__ EncodeJob job, CoarseLevels levels) {
+  interpolate_coarse<float>(job, levels);
 }
-extern "C" __global__ void __launch_bounds__(COARSE_THREADS) interpolate_coarse_f64(const __grid_constant__ EncodeJob job, u32 finest, u32 coarsest) {
-  interpolate_coarse<double>(job, finest, coarsest);
+extern "C" __global__ void __launch_bounds__(COARSE_THREADS) interpolate_coarse_f64(const __grid_constant__ EncodeJob job, CoarseLevels levels) {
+  interpolate_coarse<double>(job, levels);
 }
-extern "C" __global__ void __launch_bounds__(COARSE_THREADS) restore_coarse_f32(const __grid_constant__ DecodeJob job, u32 finest, u32 coarsest) {
-  restore_coarse<float>(job, finest, coarsest);
+extern "C" __global__ void __launch_bounds__(COARSE_THREADS) restore_coarse_f32(const __grid_constant__ DecodeJob job, CoarseLevels levels) {
+  restore_coarse<float>(job, levels);
 }
-extern "C" __global__ void __launch_bounds__(COARSE_THREADS) restore_coarse_f64(const __grid_constant__ DecodeJob job, u32 finest, u32 coarsest) {
-  restore_coarse<double>(job, finest, coarsest);
+extern "C" __global__ void __launch_bounds__(COARSE_THREADS) restore_coarse_f64(const __grid_constant__ DecodeJob job, CoarseLevels levels) {
+  restore_coarse<double>(job, levels);
 }

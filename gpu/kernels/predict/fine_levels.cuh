@@ -357,38 +357,38 @@ __device__ __forceinline__ void fine_pass(const Side& side, const Shape& shape, 
 }
 
 template <typename Side>
-__device__ __forceinline__ void fine_pass(const Side& side, const Shape& shape, u32 level, u32 size) {
+__device__ __forceinline__ void fine_pass(const Side& side, const Shape& shape, const FinePass& pass) {
   __shared__ AnyRowMemory memory;
-  switch (size) {
-    case 0: return fine_pass(side, shape, memory.none, level);
-    case 1: return fine_pass(side, shape, memory.one, level);
-    case 2: return fine_pass(side, shape, memory.two, level);
-    default: return fine_pass(side, shape, memory.three, level);
+  switch (pass.size) {
+    case 0: return fine_pass(side, shape, memory.none, pass.level);
+    case 1: return fine_pass(side, shape, memory.one, pass.level);
+    case 2: return fine_pass(side, shape, memory.two, pass.level);
+    default: return fine_pass(side, shape, memory.three, pass.level);
   }
 }
 
 template <typename V>
-__device__ __forceinline__ void interpolate_pass(const EncodeJob& job, u32 level, u32 size) {
+__device__ __forceinline__ void interpolate_pass(const EncodeJob& job, const FinePass& pass) {
   const EncodeSide<V> side(job);
   if (side.nothing_to_do()) return;
-  fine_pass(side, job.shape, level, size);
+  fine_pass(side, job.shape, pass);
   side.seen.join(job.states[blockIdx.y]);
 }
 template <typename V>
-__device__ __forceinline__ void restore_pass(const DecodeJob& job, u32 level, u32 size) {
-  const DecodeSide<V> side(job, level);
-  if (!side.nothing_to_do()) fine_pass(side, job.shape, level, size);
+__device__ __forceinline__ void restore_pass(const DecodeJob& job, const FinePass& pass) {
+  const DecodeSide<V> side(job, pass.level);
+  if (!side.nothing_to_do()) fine_pass(side, job.shape, pass);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, PASS_BLOCKS) interpolate_pass_f32(const __grid_constant__ EncodeJob job, u32 level, u32 size) {
-  interpolate_pass<float>(job, level, size);
+extern "C" __global__ void __launch_bounds__(THREADS, PASS_BLOCKS) interpolate_pass_f32(const __grid_constant__ EncodeJob job, FinePass pass) {
+  interpolate_pass<float>(job, pass);
 }
-extern "C" __global__ void __launch_bounds__(THREADS, PASS_BLOCKS) interpolate_pass_f64(const __grid_constant__ EncodeJob job, u32 level, u32 size) {
-  interpolate_pass<double>(job, level, size);
+extern "C" __global__ void __launch_bounds__(THREADS, PASS_BLOCKS) interpolate_pass_f64(const __grid_constant__ EncodeJob job, FinePass pass) {
+  interpolate_pass<double>(job, pass);
 }
-extern "C" __global__ void __launch_bounds__(THREADS, PASS_BLOCKS) restore_pass_f32(const __grid_constant__ DecodeJob job, u32 level, u32 size) {
-  restore_pass<float>(job, level, size);
+extern "C" __global__ void __launch_bounds__(THREADS, PASS_BLOCKS) restore_pass_f32(const __grid_constant__ DecodeJob job, FinePass pass) {
+  restore_pass<float>(job, pass);
 }
-extern "C" __global__ void __launch_bounds__(THREADS, PASS_BLOCKS) restore_pass_f64(const __grid_constant__ DecodeJob job, u32 level, u32 size) {
-  restore_pass<double>(job, level, size);
+extern "C" __global__ void __launch_bounds__(THREADS, PASS_BLOCKS) restore_pass_f64(const __grid_constant__ DecodeJob job, FinePass pass) {
+  restore_pass<double>(job, pass);
 }

@@ -134,7 +134,7 @@ struct PairIndices {
 
 /// Values of a chunk that one block of threads interpolates, in shared memory. A value's position overwrites the value.
 template <typename V>
-struct EncodeRoom {
+struct EncodeMemory {
   typedef typename ValueType<V>::Bits Bits;
   Bits slots[COARSE_VALUES];
 
@@ -147,7 +147,7 @@ struct EncodeRoom {
 template <typename V>
 struct EncodeSide {
   typedef typename ValueType<V>::Code Code;
-  typedef EncodeRoom<V> Room;
+  typedef EncodeMemory<V> Memory;
   typedef V Input;
   static constexpr u32 BLOCK_THREADS = COARSE_THREADS;
   const EncodeJob& job;
@@ -182,8 +182,8 @@ struct EncodeSide {
   __device__ __forceinline__ V input(u32 index, u32) const { return ValueType<V>::from_bits(read_bits<V>(chunk, index, is_big_endian)); }
 
   /// Loads value `number` of the coarse level, which the chunk has at `index`.
-  __device__ __forceinline__ void load(Room& room, u32 number, u32 index) const {
-    room.slots[number] = read_bits<V>(chunk, index, is_big_endian);
+  __device__ __forceinline__ void load(Memory& memory, u32 number, u32 index) const {
+    memory.slots[number] = read_bits<V>(chunk, index, is_big_endian);
   }
 
   /// Encodes the value at `index` and returns its position. An exception is noted only if `is_own`.
@@ -228,7 +228,7 @@ struct EncodeSide {
 };
 
 /// What one block of threads keeps in shared memory to decode: residuals in the order of coding, and positions.
-struct DecodeRoom {
+struct DecodeMemory {
   i32 residuals[COARSE_VALUES];
   i32 positions[COARSE_VALUES];
 
@@ -242,7 +242,7 @@ template <typename V>
 struct DecodeSide {
   typedef typename ValueType<V>::Code Code;
   typedef typename ValueType<V>::Bits Bits;
-  typedef DecodeRoom Room;
+  typedef DecodeMemory Memory;
   typedef Code Input;
   static constexpr u32 BLOCK_THREADS = COARSE_THREADS;
   const DecodeJob& job;
@@ -279,7 +279,7 @@ struct DecodeSide {
   __device__ __forceinline__ i32 input(u32, u32 residual_index) const { return i32(residuals[residual_index]); }
 
   /// Loads residual `number`.
-  __device__ __forceinline__ void load(Room& room, u32 number, u32) const { room.residuals[number] = i32(residuals[number]); }
+  __device__ __forceinline__ void load(Memory& memory, u32 number, u32) const { memory.residuals[number] = i32(residuals[number]); }
 
   /// The position of a value.
   __device__ __forceinline__ i32 code(Code residual, u32, const Worth& worth, i32 prediction, bool, Code&) const {

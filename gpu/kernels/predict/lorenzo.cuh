@@ -111,24 +111,6 @@ __device__ __forceinline__ u32 mask_axes(const Shape& shape, const EncodeState& 
   return fastest <= none ? 1 : 0;
 }
 
-/// Whether all differences of a segment's mask are 0, because the segment has no exception and no segment that its differences reach back to has
-/// one. For a whole warp; all lanes get one answer.
-__device__ __forceinline__ bool mask_is_flat(const EncodeJob& job, u32 segment) {
-  static_assert(2u << MAX_RANK == WARP, "two segments a set of axes");
-  const u32* counts = job.exception_counts + u64(blockIdx.y) * job.segments;
-  // A segment moved back by a set of axes overlaps two segments: two lanes a set.
-  const u32 set = lane_id() / 2;
-  u32 back = 0;
-#pragma unroll
-  for (u32 axis = 0; axis < MAX_RANK; axis++) back += set >> axis & 1 && axis < job.shape.rank ? job.shape.strides[axis] : 0;
-  const i64 other = ((i64(segment) * SEGMENT - i64(back)) >> SEGMENT_LOG) + lane_id() % 2;
-  const u32 any = other >= 0 && other <= i64(segment) ? counts[other] : 0;
-  return !__any_sync(ALL_LANES, any);
-}
-
-/// Segments of the mask that a block of threads looks at together.
-constexpr u32 MASK_SEGMENTS_AT_ONCE = THREADS;
-
 /// 32-bit words for the extra bits of a segment's integers, or for their bit planes: 33 bits a 32-bit integer, 65 bits a 64-bit integer.
 template <typename C>
 constexpr u32 EXTRA_WORDS = SEGMENT * (8 * sizeof(C) + 1) / 32;
@@ -270,6 +252,17 @@ __device__ __forceinline__ void mask_differences(DifferenceShared<C>& shared, co
   for (u32 k = 0; k < VALUES_PER_THREAD; k++) own.differences[k] = C(~own.zeros >> k & 1);
 }
 
+/// Differences of a segment of `codes` along `axes`. Along all axes, the compiler knows the number of loads, and all of them are in flight at once.
+template <u32 RANK, typename C>
+__device__ __forceinline__ void differences_of_rank(DifferenceShared<C>& shared, const C* codes, const Shape& shape, u32 start, u32 length, u32 axes,
+                                                    bool in_rows, EightDifferences<C>& own) {
+  const bool every = axes == (1u << RANK) - 1;
+  if (in_rows && every) return row_differences<RANK, true>(shared, codes, shape, start, length, axes, own);
+  if (in_rows) return row_differences<RANK, false>(shared, codes, shape, start, length, axes, own);
+  if (every) return integer_differences<RANK, true>(shared, codes, shape, start, length, axes, own);
+  integer_differences<RANK, false>(shared, codes, shape, start, length, axes, own);
+}
+
 /// Differences of a segment of the codes.
 template <typename V>
 __device__ __forceinline__ void code_differences(DifferenceShared<typename ValueType<V>::Code>& shared, const EncodeJob& job, u32 start, u32 length,
@@ -278,27 +271,13 @@ __device__ __forceinline__ void code_differences(DifferenceShared<typename Value
   const Shape& shape = job.shape;
   const C* codes = static_cast<const C*>(job.codes) + u64(blockIdx.y) * shape.elements;
   // Residuals of interpolation are one row, and not differenced.
-  const u32 axes = job.interpolated ? 0 : job.parameters[blockIdx.y].predictor, rank = job.interpolated ? 1 : shape.rank;
+  const u32 axes = job.interpolated ? 0 : job.parameters[blockIdx.y].predictor;
   const bool in_rows = (job.interpolated ? shape.elements : shape.extents[0]) % VALUES_PER_THREAD == 0;
-  // Along all axes, the compiler knows the number of loads, and all of them are in flight at once.
-  const bool every = axes == (1u << rank) - 1;
-  switch (rank | u32(in_rows) << 3 | u32(every) << 4) {
-    case 1: return integer_differences<1, false>(shared, codes, shape, start, length, axes, own);
-    case 2: return integer_differences<2, false>(shared, codes, shape, start, length, axes, own);
-    case 3: return integer_differences<3, false>(shared, codes, shape, start, length, axes, own);
-    case 4: return integer_differences<4, false>(shared, codes, shape, start, length, axes, own);
-    case 8 | 1: return row_differences<1, false>(shared, codes, shape, start, length, axes, own);
-    case 8 | 2: return row_differences<2, false>(shared, codes, shape, start, length, axes, own);
-    case 8 | 3: return row_differences<3, false>(shared, codes, shape, start, length, axes, own);
-    case 8 | 4: return row_differences<4, false>(shared, codes, shape, start, length, axes, own);
-    case 16 | 1: return integer_differences<1, true>(shared, codes, shape, start, length, axes, own);
-    case 16 | 2: return integer_differences<2, true>(shared, codes, shape, start, length, axes, own);
-    case 16 | 3: return integer_differences<3, true>(shared, codes, shape, start, length, axes, own);
-    case 16 | 4: return integer_differences<4, true>(shared, codes, shape, start, length, axes, own);
-    case 24 | 1: return row_differences<1, true>(shared, codes, shape, start, length, axes, own);
-    case 24 | 2: return row_differences<2, true>(shared, codes, shape, start, length, axes, own);
-    case 24 | 3: return row_differences<3, true>(shared, codes, shape, start, length, axes, own);
-    default: return row_differences<4, true>(shared, codes, shape, start, length, axes, own);
+  switch (job.interpolated ? 1 : shape.rank) {
+    case 1: return differences_of_rank<1>(shared, codes, shape, start, length, axes, in_rows, own);
+    case 2: return differences_of_rank<2>(shared, codes, shape, start, length, axes, in_rows, own);
+    case 3: return differences_of_rank<3>(shared, codes, shape, start, length, axes, in_rows, own);
+    default: return differences_of_rank<4>(shared, codes, shape, start, length, axes, in_rows, own);
   }
 }
 
@@ -307,4 +286,21 @@ template <typename C>
 __device__ __forceinline__ void bits_differences(DifferenceShared<C>& shared, const EncodeJob& job, u32 start, u32 length, EightDifferences<C>& own) {
   const C* bits = static_cast<const C*>(job.exception_bits) + u64(blockIdx.y) * job.shape.elements;
   integer_differences<1, true>(shared, bits, job.shape, start, length, 1, own);
+}
+
+/// Has `code_plane` code the planes of a chunk: it gets a plane's number, its number of integers, and what finds the differences of a segment. The blocks of
+/// threads with blockIdx.z = 0 take the codes. Those with blockIdx.z = 1 take the mask and the bits of the exceptions, if these have planes.
+template <typename V, typename Coder>
+__device__ __forceinline__ void code_planes(DifferenceShared<typename ValueType<V>::Code>& shared, const EncodeJob& job, const Coder& code_plane) {
+  typedef EightDifferences<typename ValueType<V>::Code> Own;
+  const EncodeState& state = job.states[blockIdx.y];
+  if (is_constant(job, state)) return;
+  if (blockIdx.z == 0) {
+    code_plane(CODES, job.shape.elements, [&](u32 start, u32 length, Own& own) { code_differences<V>(shared, job, start, length, own); });
+  } else if (state.exceptions > job.most_listed) {
+    const u32 axes = mask_axes(job.shape, state);
+    const u32* mask = job.mask + u64(blockIdx.y) * job.segments * MASK_WORDS;
+    code_plane(MASK, job.shape.elements, [&](u32 start, u32 length, Own& own) { mask_differences(shared, mask, job.shape, start, length, axes, own); });
+    code_plane(BITS, state.exceptions, [&](u32 start, u32 length, Own& own) { bits_differences(shared, job, start, length, own); });
+  }
 }

@@ -45,7 +45,7 @@ struct Blocks {
   u32 number, count;
 };
 
-/// Prefix sums along rows of at most ROW_TILE values, one warp a row.
+/// Prefix sums along rows of at most ROW_PART values, one warp a row.
 template <typename C, typename Store>
 __device__ void sum_short_rows(Blocks blocks, const C* values, u32 length, u32 rows, bool sum, const Store& store) {
   typedef typename Unsigned<C>::Type U;
@@ -78,20 +78,20 @@ __device__ void sum_short_rows(Blocks blocks, const C* values, u32 length, u32 r
   }
 }
 
-/// Values of one thread in a tile of a long row.
-constexpr u32 TILE_VALUES = ROW_TILE / THREADS;
+/// Values of one thread in a part of a long row.
+constexpr u32 PART_VALUES = ROW_PART / THREADS;
 
-/// Sum of each tile of each long row.
+/// Sum of each part of each long row.
 template <typename C>
-__device__ void sum_row_tiles(Blocks blocks, const C* values, u32 length, u32 rows, typename Unsigned<C>::Type* sums) {
+__device__ void sum_row_parts(Blocks blocks, const C* values, u32 length, u32 rows, typename Unsigned<C>::Type* sums) {
   typedef typename Unsigned<C>::Type U;
   __shared__ U scratch[WARPS + 1];
-  const u32 tiles = ceil_div(length, ROW_TILE);
-  for (u32 item = blocks.number; item < rows * tiles; item += blocks.count) {
-    const u32 row = item / tiles, tile = item % tiles;
-    const u32 end = min(length, (tile + 1) * ROW_TILE);
+  const u32 parts = ceil_div(length, ROW_PART);
+  for (u32 item = blocks.number; item < rows * parts; item += blocks.count) {
+    const u32 row = item / parts, part = item % parts;
+    const u32 end = min(length, (part + 1) * ROW_PART);
     U sum = 0;
-    for (u32 x = tile * ROW_TILE + threadIdx.x; x < end; x += THREADS) sum += U(values[row * length + x]);
+    for (u32 x = part * ROW_PART + threadIdx.x; x < end; x += THREADS) sum += U(values[row * length + x]);
     U total;
     block_sum_before(sum, scratch, total);
     if (threadIdx.x == 0) sums[item] = total;
@@ -99,26 +99,26 @@ __device__ void sum_row_tiles(Blocks blocks, const C* values, u32 length, u32 ro
   }
 }
 
-/// Prefix sums along long rows, one block a tile; `sums` are those of `sum_row_tiles`.
+/// Prefix sums along long rows, one block a part; `sums` are those of `sum_row_parts`.
 template <typename C, typename Store>
 __device__ void sum_long_rows(Blocks blocks, const C* values, u32 length, u32 rows, bool sum, const typename Unsigned<C>::Type* sums,
                               const Store& store) {
   typedef typename Unsigned<C>::Type U;
   __shared__ U scratch[WARPS + 1];
-  const u32 tiles = ceil_div(length, ROW_TILE);
-  for (u32 item = blocks.number; item < rows * tiles; item += blocks.count) {
-    const u32 row = item / tiles, tile = item % tiles;
-    const u32 end = min(length, (tile + 1) * ROW_TILE);
+  const u32 parts = ceil_div(length, ROW_PART);
+  for (u32 item = blocks.number; item < rows * parts; item += blocks.count) {
+    const u32 row = item / parts, part = item % parts;
+    const u32 end = min(length, (part + 1) * ROW_PART);
     U carry = 0;
     if (sum) {
       U before = 0;
-      for (u32 other = threadIdx.x; other < tile; other += THREADS) before += sums[row * tiles + other];
+      for (u32 other = threadIdx.x; other < part; other += THREADS) before += sums[row * parts + other];
       block_sum_before(before, scratch, carry);
       __syncthreads();
     }
     // A thread takes every THREADS-th value, so that neighbouring threads read and write neighbouring values.
-    for (u32 k = 0; k < TILE_VALUES; k++) {
-      u32 x = tile * ROW_TILE + k * THREADS + threadIdx.x;
+    for (u32 k = 0; k < PART_VALUES; k++) {
+      u32 x = part * ROW_PART + k * THREADS + threadIdx.x;
       U value = x < end ? U(values[row * length + x]) : U(0);
       if (sum) {
         U total;
@@ -241,7 +241,7 @@ __device__ __forceinline__ void sum_block(const DecodeJob& job, const DecodePlan
 
 /// Copies a block of `length` integers from shared memory; room for it is rounded up to whole quads.
 template <u32 THREADS_HERE, typename C>
-__device__ __forceinline__ void copy_out(C* values, const uint4* quads, u32 length) {
+__device__ __forceinline__ void copy_from_shared(C* values, const uint4* quads, u32 length) {
   uint4* to = reinterpret_cast<uint4*>(values);
   for (u32 i = threadIdx.x; i < ceil_div(length, 16 / sizeof(C)); i += THREADS_HERE) to[i] = quads[i];
 }
@@ -333,8 +333,8 @@ __device__ void sum_axis(Blocks blocks, const C* values, Join join, u32 outer, u
     const u32 base = item / column_groups * length * inner + x;
     join.at_column(item / column_groups, x);
     U carry = U(0);
-    for (u32 tile = 0; tile < length; tile += COLUMN_THREADS * PIECE_VALUES) {
-      const u32 first = tile + piece * PIECE_VALUES;
+    for (u32 begin = 0; begin < length; begin += COLUMN_THREADS * PIECE_VALUES) {
+      const u32 first = begin + piece * PIECE_VALUES;
       U value[PIECE_VALUES];
 #pragma unroll
       for (u32 k = 0; k < PIECE_VALUES; k++) {
@@ -365,104 +365,99 @@ __device__ void sum_axis(Blocks blocks, const C* values, Join join, u32 outer, u
   }
 }
 
+/// A pass over a plane along an axis that is not the fastest.
+template <typename C, typename Join, typename Store>
+__device__ __forceinline__ void sum_along(u32 axis, Blocks blocks, const Shape& shape, const C* values, const Join& join, bool sum, const Store& store) {
+  const u32 inner = shape.strides[axis], extent = shape.extents[axis];
+  sum_axis<C>(blocks, values, join, shape.elements / (inner * extent), extent, inner, sum, store);
+}
+
 /// A pass over a plane; undoing the prediction takes one an axis, and two for long rows.
 /// `must_store` is set where results are stored elsewhere than in `values`: then they are stored even if there is nothing to sum.
 template <typename C, typename Store>
-__device__ __forceinline__ void run_pass(Blocks blocks, const Shape& shape, u32 axes, u32 pass, u32 axis, const C* values, void* row_sums,
+__device__ __forceinline__ void run_pass(u32 kind, u32 axis, Blocks blocks, const Shape& shape, u32 axes, const C* values, void* row_sums,
                                          const Store& store, bool must_store) {
   typedef typename Unsigned<C>::Type U;
   const u32 length = shape.extents[0], rows = shape.elements / length;
   const bool sum = axes >> axis & 1;
   if (!sum && !must_store) return;
-  switch (pass) {
+  switch (kind) {
     case SHORT_ROWS: return sum_short_rows(blocks, values, length, rows, sum, store);
-    case ROW_TILES: return sum_row_tiles(blocks, values, length, rows, static_cast<U*>(row_sums));
+    case ROW_PARTS: return sum_row_parts(blocks, values, length, rows, static_cast<U*>(row_sums));
     case LONG_ROWS: return sum_long_rows(blocks, values, length, rows, sum, static_cast<const U*>(row_sums), store);
-    default: {
-      const u32 inner = shape.strides[axis], extent = shape.extents[axis];
-      return sum_axis<C>(blocks, values, NothingToJoin<C>{}, shape.elements / (inner * extent), extent, inner, sum, store);
-    }
+    default: return sum_along(axis, blocks, shape, values, NothingToJoin<C>{}, sum, store);
   }
 }
 
-/// Room for the sums of the tiles of a plane's long rows.
+/// Room for the sums of the parts of a plane's long rows.
 __device__ __forceinline__ void* row_sums(const DecodeJob& job, u32 plane) {
-  return job.row_sums + (u64(blockIdx.y) * PLANES + plane) * 2 * ceil_div(job.shape.elements, ROW_TILE);
+  return job.row_sums + (u64(blockIdx.y) * PLANES + plane) * 2 * ceil_div(job.shape.elements, ROW_PART);
 }
 
 /// A pass over the mask. Where rows are a multiple of four values, slow axes are summed four columns at a time.
-__device__ __forceinline__ void run_mask_pass(Blocks blocks, const Shape& shape, u32 axes, u32 pass, u32 axis, u8* values, void* row_sums) {
-  if (pass != AXIS || shape.extents[0] % 4 != 0) {
-    return run_pass<u8>(blocks, shape, axes, pass, axis, values, row_sums, StoreInteger<u8>{values}, false);
+__device__ __forceinline__ void run_mask_pass(const PlanePass& pass, Blocks blocks, const Shape& shape, u32 axes, u8* values, void* row_sums) {
+  if (pass.kind != AXIS || shape.extents[0] % 4 != 0) {
+    return run_pass<u8>(pass.kind, pass.axis, blocks, shape, axes, values, row_sums, StoreInteger<u8>{values}, false);
   }
-  if (!(axes >> axis & 1)) return;
+  if (!(axes >> pass.axis & 1)) return;
   u32* fours = reinterpret_cast<u32*>(values);
-  const u32 inner = shape.strides[axis], extent = shape.extents[axis];
+  const u32 inner = shape.strides[pass.axis], extent = shape.extents[pass.axis];
   sum_axis<u32>(blocks, fours, NothingToJoin<u32>{}, shape.elements / (inner * extent), extent, inner / 4, true, StoreInteger<u32>{fours});
 }
 
 /// A pass over the codes of a chunk.
 template <typename C, typename Store>
-__device__ __forceinline__ void run_codes_pass(Blocks blocks, const DecodeJob& job, const DecodePlaneState& plane, u32 pass, u32 axis, const C* values,
+__device__ __forceinline__ void run_codes_pass(const PlanePass& pass, const DecodeJob& job, const DecodePlaneState& plane, const C* values,
                                                const Store& store, bool must_store) {
-  const Shape& shape = job.shape;
+  const Blocks blocks = {blockIdx.x, pass.blocks};
   // The axis behind the columns comes first, and joins them.
-  if (pass == AXIS && axis == 2 && job.columns_in_blocks == COLUMNS_JOINED && (plane.predictor & 2)) {
-    const u32 inner = shape.strides[2], extent = shape.extents[2];
-    return sum_axis<C>(blocks, values, JoinColumns<C>(job, plane), shape.elements / (inner * extent), extent, inner, plane.predictor >> 2 & 1, store);
+  if (pass.kind == AXIS && pass.axis == 2 && job.columns_in_blocks == COLUMNS_JOINED && (plane.predictor & 2)) {
+    return sum_along(2, blocks, job.shape, values, JoinColumns<C>(job, plane), plane.predictor >> 2 & 1, store);
   }
-  run_pass<C>(blocks, shape, plane.predictor, pass, axis, values, row_sums(job, CODES), store, must_store);
+  run_pass<C>(pass.kind, pass.axis, blocks, job.shape, plane.predictor, values, row_sums(job, CODES), store, must_store);
 }
 
-/// A pass over the codes by the first `codes_blocks` blocks of threads, and one over the mask by the others. `last` marks the last one over
-/// the codes, which writes values.
+/// The passes of a launch over the codes and over the mask.
 template <typename V>
-__device__ __forceinline__ void restore_planes(const DecodeJob& job, u32 codes_blocks, u32 codes_pass, u32 codes_axis, bool last, u32 mask_pass,
-                                               u32 mask_axis) {
+__device__ __forceinline__ void restore_planes(const DecodeJob& job, const PlanePasses& passes) {
   typedef typename ValueType<V>::Code C;
   const DecodeState& state = job.states[blockIdx.y];
-  if (last) report(job, state);
+  if (passes.writes_values) report(job, state);
   if (state.error) return;
+  const u32 codes_blocks = passes.codes.blocks;
   if (blockIdx.x < codes_blocks) {
     C* values = plane_values<C>(job, CODES);
-    const Blocks blocks = {blockIdx.x, codes_blocks};
     const DecodePlaneState& plane = state.planes[CODES];
-    if (last) {
+    if (passes.writes_values) {
       const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
       const StoreValue<V> store = {chunk_output(job), parameters.step, LimitValues<V>(parameters), parameters.big_endian != 0};
-      run_codes_pass<C>(blocks, job, plane, codes_pass, codes_axis, values, store, true);
+      run_codes_pass<C>(passes.codes, job, plane, values, store, true);
     } else {
-      run_codes_pass<C>(blocks, job, plane, codes_pass, codes_axis, values, StoreInteger<C>{values}, false);
+      run_codes_pass<C>(passes.codes, job, plane, values, StoreInteger<C>{values}, false);
     }
   } else if (state.planes[MASK].elements != 0) {
-    const Blocks blocks = {blockIdx.x - codes_blocks, gridDim.x - codes_blocks};
-    run_mask_pass(blocks, job.shape, state.planes[MASK].predictor, mask_pass, mask_axis, plane_values<u8>(job, MASK), row_sums(job, MASK));
+    const Blocks blocks = {blockIdx.x - codes_blocks, passes.mask.blocks};
+    run_mask_pass(passes.mask, blocks, job.shape, state.planes[MASK].predictor, plane_values<u8>(job, MASK), row_sums(job, MASK));
   }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) restore_planes_f32(const __grid_constant__ DecodeJob job, u32 codes_blocks, u32 codes_pass,
-                                                                         u32 codes_axis, u32 last, u32 mask_pass, u32 mask_axis) {
-  restore_planes<float>(job, codes_blocks, codes_pass, codes_axis, last, mask_pass, mask_axis);
+extern "C" __global__ void __launch_bounds__(THREADS) restore_planes_f32(const __grid_constant__ DecodeJob job, const __grid_constant__ PlanePasses passes) {
+  restore_planes<float>(job, passes);
 }
-extern "C" __global__ void __launch_bounds__(THREADS) restore_planes_f64(const __grid_constant__ DecodeJob job, u32 codes_blocks, u32 codes_pass,
-                                                                         u32 codes_axis, u32 last, u32 mask_pass, u32 mask_axis) {
-  restore_planes<double>(job, codes_blocks, codes_pass, codes_axis, last, mask_pass, mask_axis);
+extern "C" __global__ void __launch_bounds__(THREADS) restore_planes_f64(const __grid_constant__ DecodeJob job, const __grid_constant__ PlanePasses passes) {
+  restore_planes<double>(job, passes);
 }
 
 /// Sums the plane of the exceptions' bits: one row of as many integers as the chunk has exceptions.
 template <typename C>
-__device__ __forceinline__ void restore_line(const DecodeJob& job, u32 pass) {
+__device__ __forceinline__ void restore_line(const DecodeJob& job, u32 kind) {
   const DecodeState& state = job.states[blockIdx.y];
   const u32 elements = state.planes[BITS].elements;
   if (state.error || elements == 0) return;
   C* values = plane_values<C>(job, BITS);
   const Shape line = {1, elements, {elements, 1, 1, 1}, {1, 1, 1, 1}, {}};
-  run_pass<C>({blockIdx.x, gridDim.x}, line, state.planes[BITS].predictor, pass, 0, values, row_sums(job, BITS), StoreInteger<C>{values}, false);
+  run_pass<C>(kind, 0, {blockIdx.x, gridDim.x}, line, state.planes[BITS].predictor, values, row_sums(job, BITS), StoreInteger<C>{values}, false);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) restore_bits_f32(const __grid_constant__ DecodeJob job, u32 pass) {
-  restore_line<i32>(job, pass);
-}
-extern "C" __global__ void __launch_bounds__(THREADS) restore_bits_f64(const __grid_constant__ DecodeJob job, u32 pass) {
-  restore_line<i64>(job, pass);
-}
+extern "C" __global__ void __launch_bounds__(THREADS) restore_bits_f32(const __grid_constant__ DecodeJob job, u32 kind) { restore_line<i32>(job, kind); }
+extern "C" __global__ void __launch_bounds__(THREADS) restore_bits_f64(const __grid_constant__ DecodeJob job, u32 kind) { restore_line<i64>(job, kind); }

@@ -44,7 +44,7 @@ __device__ void count_mask_ones(const EncodeJob& job, EncodeState& state, const 
   u32 ones_all = 0, ones_fastest = 0;
   for (u32 segment = blockIdx.x; segment < job.segments; segment += gridDim.x) {
     const u32 first = segment * SEGMENT + 32 * threadIdx.x, end = min((segment + 1) * SEGMENT, elements);
-    if (threadIdx.x >= MASK_WORDS || mask_is_flat(job, segment) || first >= end) continue;
+    if (threadIdx.x >= MASK_WORDS || first >= end) continue;
     const u32 inside = end - first >= 32 ? ALL_LANES : (1u << (end - first)) - 1;
     const StepsBack steps(job.shape, first);
     ones_all += __popc(mask_difference(mask, job.shape, first, steps, all_axes) & inside);
@@ -58,6 +58,9 @@ __device__ void count_mask_ones(const EncodeJob& job, EncodeState& state, const 
   }
 }
 
+/// Segments of which a block of threads finds those with exceptions at once: one a thread.
+constexpr u32 SEGMENTS_AT_ONCE = THREADS;
+
 /// Fills the codes of exceptions: with the code of the nearest valid value to the left in the row, or of the row's first valid value, or 0. Gathers
 /// the exceptions' bits. If there are too many exceptions for a list, also counts the ones among the mask's differences.
 template <typename V>
@@ -68,7 +71,7 @@ __device__ void fill_and_gather(const EncodeJob& job) {
   __shared__ u32 scratch[WARPS];
   __shared__ u32 list_start;
   __shared__ u32 segments_here;
-  __shared__ u32 segment_list[MASK_SEGMENTS_AT_ONCE];
+  __shared__ u32 segment_list[SEGMENTS_AT_ONCE];
   EncodeState& state = job.states[blockIdx.y];
   if (state.exceptions == 0) return;
   const u32 elements = job.shape.elements, row = job.shape.extents[0];
@@ -83,7 +86,7 @@ __device__ void fill_and_gather(const EncodeJob& job) {
   const u32* mask = job.mask + chunk_slot * MASK_WORDS;
   if (!are_listed) count_mask_ones(job, state, mask);
   const u32* counts = job.exception_counts + chunk_slot;
-  for (u32 base = blockIdx.x; base < job.segments; base += MASK_SEGMENTS_AT_ONCE * gridDim.x) {
+  for (u32 base = blockIdx.x; base < job.segments; base += SEGMENTS_AT_ONCE * gridDim.x) {
     // Most segments have no exception. Each segment writes to its own part of the lists, so that the order of segments does not matter.
     if (threadIdx.x == 0) segments_here = 0;
     __syncthreads();

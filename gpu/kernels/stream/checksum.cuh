@@ -7,8 +7,8 @@
 
 #include "plane.cuh"
 
-constexpr u32 TILE_WORDS = CHECKSUM_TILE / 4;
-constexpr u32 WORDS_PER_THREAD = TILE_WORDS / THREADS;
+constexpr u32 PIECE_WORDS = CHECKSUM_PIECE / 4;
+constexpr u32 WORDS_PER_THREAD = PIECE_WORDS / THREADS;
 
 /// CRC-32 of each byte, followed by 0 to 3 zero bytes.
 typedef u32 CrcBytes[4][256];
@@ -41,31 +41,31 @@ __device__ __forceinline__ u32 multiply(const CrcBytes& bytes, u32 a, u32 b) {
   return u32(product >> 32) ^ four_bytes_on(bytes, u32(product));
 }
 
-/// x^(bits of `tiles` tiles).
-__device__ __forceinline__ u32 power_of_tile(const Tables& tables, const CrcBytes& bytes, u32 tiles) {
-  return tiles < 256 ? tables.crc_tile_low[tiles] : multiply(bytes, tables.crc_tile_low[tiles % 256], tables.crc_tile_high[tiles / 256]);
+/// x^(bits of `pieces` pieces).
+__device__ __forceinline__ u32 power_of_piece(const Tables& tables, const CrcBytes& bytes, u32 pieces) {
+  return pieces < 256 ? tables.crc_piece_low[pieces] : multiply(bytes, tables.crc_piece_low[pieces % 256], tables.crc_piece_high[pieces / 256]);
 }
 
 /// Joins the remainders of the words of a stream of `length` bytes into `checksum`, and copies the stream to `host` unless that is null. Block `number` of
-/// `blocks` takes every `blocks`-th tile. True for all threads of the block that is done last, which get the stream's checksum in `whole`.
-__device__ bool join_checksum(const Tables& tables, const u32* stream, u32 length, u32* host, u32* checksum, u32* tiles_done, u32 number, u32 blocks,
+/// `blocks` takes every `blocks`-th piece. True for all threads of the block that is done last, which get the stream's checksum in `whole`.
+__device__ bool join_checksum(const Tables& tables, const u32* stream, u32 length, u32* host, u32* checksum, u32* pieces_done, u32 number, u32 blocks,
                               u32& whole) {
   __shared__ CrcBytes bytes;
   __shared__ u32 parts[WARPS];
   __shared__ bool is_last;
   const u32 t = threadIdx.x;
   const u32 words = length / 4 - 1;  // without the checksum's
-  const u32 tiles = ceil_div(words, TILE_WORDS), busy = min(tiles, blocks);
+  const u32 pieces = ceil_div(words, PIECE_WORDS), busy = min(pieces, blocks);
   if (number >= busy) return false;
   for (u32 i = t; i < 4 * 256; i += THREADS) bytes[i / 256][i % 256] = tables.crc_bytes[i / 256][i % 256];
   const u32 thread_power = tables.crc_thread[t];
   __syncthreads();
-  // From the farthest tile to the nearest: the remainder so far is multiplied by x^(bits of one tile for each block), and the next one is added.
-  const u32 round = power_of_tile(tables, bytes, busy);
+  // From the farthest piece to the nearest: the remainder so far is multiplied by x^(bits of one piece for each block), and the next one is added.
+  const u32 round = power_of_piece(tables, bytes, busy);
   u32 joined = 0;
-  for (u32 tiles_left = (tiles - 1 - number) / busy + 1; tiles_left-- > 0;) {
-    const u32 tile = number + tiles_left * busy;
-    const i32 start = i32(words) - i32((tile + 1) * TILE_WORDS);
+  for (u32 pieces_left = (pieces - 1 - number) / busy + 1; pieces_left-- > 0;) {
+    const u32 piece = number + pieces_left * busy;
+    const i32 start = i32(words) - i32((piece + 1) * PIECE_WORDS);
     const i32 first = start + i32(t * WORDS_PER_THREAD);
     u32 remainder = 0;
 #pragma unroll
@@ -92,11 +92,11 @@ __device__ bool join_checksum(const Tables& tables, const u32* stream, u32 lengt
   __syncthreads();
   if (t == 0) {
     for (u32 warp = 1; warp < WARPS; warp++) joined ^= parts[warp];
-    joined = multiply(bytes, joined, power_of_tile(tables, bytes, number));
+    joined = multiply(bytes, joined, power_of_piece(tables, bytes, number));
     atomicXor(checksum, joined);
     // The block that is done last sees the parts of all blocks.
     __threadfence();
-    is_last = atomicAdd(tiles_done, 1) + 1 == busy;
+    is_last = atomicAdd(pieces_done, 1) + 1 == busy;
     __threadfence();
   }
   __syncthreads();
@@ -113,31 +113,31 @@ __device__ bool join_checksum(const Tables& tables, const u32* stream, u32 lengt
   return true;
 }
 
-/// Computes a stream's checksum and writes it into the stream. Copies the stream and its result to the host's pinned memory, if the job has any.
+/// Computes a stream's checksum and writes it into the stream. Copies the stream and its length to the host's pinned memory, if the job has any.
 extern "C" __global__ void __launch_bounds__(THREADS) checksum_and_copy(const __grid_constant__ EncodeJob job) {
   EncodeState& state = job.states[blockIdx.y];
   u8* stream = job.output + blockIdx.y * job.output_stride;
   u8* host = job.host_output ? job.host_output + blockIdx.y * job.output_stride : nullptr;
-  const u32 length = u32(job.results[blockIdx.y].length);
+  const u32 length = u32(job.lengths[blockIdx.y]);
   u32 whole;
   if (join_checksum(*job.tables, reinterpret_cast<const u32*>(stream), length, reinterpret_cast<u32*>(host), &state.checksum,
-                    &state.tiles_done, blockIdx.x, gridDim.x, whole) &&
+                    &state.pieces_done, blockIdx.x, gridDim.x, whole) &&
       threadIdx.x == 0) {
     reinterpret_cast<u32*>(stream)[CHECKSUM_AT / 4] = whole;
     if (host) reinterpret_cast<u32*>(host)[CHECKSUM_AT / 4] = whole;
-    if (job.host_results) job.host_results[blockIdx.y] = job.results[blockIdx.y];
+    if (job.host_lengths) job.host_lengths[blockIdx.y] = job.lengths[blockIdx.y];
   }
 }
 
 /// Finds where a stream's blocks are, in the first blocks of threads, and compares its checksum, in the others.
 extern "C" __global__ void __launch_bounds__(THREADS) open_stream(const __grid_constant__ DecodeJob job) {
-  const u32 index_parts = ceil_div(job.segments, INDEX_TILE);
+  const u32 index_parts = ceil_div(job.segments, INDEX_PART);
   if (blockIdx.x < index_parts) return find_blocks(job, blockIdx.x);
   DecodeState& state = job.states[blockIdx.y];
   const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
   const u8* stream = job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters);
   u32 whole;
-  if (join_checksum(*job.tables, reinterpret_cast<const u32*>(stream), u32(parameters.stream_len), nullptr, &state.checksum, &state.tiles_done,
+  if (join_checksum(*job.tables, reinterpret_cast<const u32*>(stream), u32(parameters.stream_len), nullptr, &state.checksum, &state.pieces_done,
                     blockIdx.x - index_parts, gridDim.x - index_parts, whole) &&
       threadIdx.x == 0 && whole != parameters.checksum) {
     state.error = DECODE_REFUSED;

@@ -64,7 +64,6 @@ __device__ u16 extra_word(const EncodePlane& plane, u64 first_segment, const u32
   u32 bit = 16 * word, result = 0;
   const u32 total = ends[segments - 1];
   u32 segment = 0;
-  while (ends[segment] <= bit) segment++;
   for (u32 filled = 0; filled < 16 && bit < total;) {
     while (ends[segment] <= bit) segment++;
     const u32 begin = segment ? ends[segment - 1] : 0;
@@ -109,7 +108,6 @@ __device__ void assemble(const EncodeJob& job) {
   const EncodeParameters& parameters = job.parameters[blockIdx.y];
   const u8* chunk = chunk_values(job);
   u8* stream = job.output + blockIdx.y * job.output_stride;
-  EncodeResult& result = job.results[blockIdx.y];
   u32 header_len = parameters.header_len;
   const u64 chunk_bytes = u64(job.shape.elements) * sizeof(V);
   const u64 chunk_slot = u64(blockIdx.y) * job.segments;
@@ -157,11 +155,7 @@ __device__ void assemble(const EncodeJob& job) {
       if (coding != STORED && threadIdx.x == HEADER_CODING_AT) byte = u8(byte - CONSTANT + coding);
       stream[threadIdx.x] = byte;
     }
-    if (threadIdx.x == 0) {
-      result.length = length;
-      result.coding = coding;
-      result.exceptions = state.exceptions;
-    }
+    if (threadIdx.x == 0) job.lengths[blockIdx.y] = length;
   }
   if (coding == CONSTANT || coding == STORED) {
     // A value at a time: the chunks of a batch are contiguous, so that words of short chunks need not be aligned. But half of a long value at a time: the
@@ -263,7 +257,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) assemble_f16(const __grid_
 extern "C" __global__ void __launch_bounds__(THREADS) assemble_byte(const __grid_constant__ EncodeJob job) { assemble<Byte>(job); }
 
 /// Blocks of the stream that a thread finds.
-constexpr u32 BLOCKS_PER_THREAD = INDEX_TILE / THREADS;
+constexpr u32 BLOCKS_PER_THREAD = INDEX_PART / THREADS;
 
 /// The index of a plane.
 struct PlaneIndex {
@@ -320,7 +314,7 @@ __device__ bool fill_table(const u8* lengths, u16* custom) {
 
 /// Reads the headers of the planes and finds where their blocks are. The host has checked the stream's header; everything behind it is
 /// checked here, before anything is read by it. Every block of threads reads all of the index, so that none waits for another, and finds
-/// INDEX_TILE blocks of each plane; the first one also says what the planes are.
+/// INDEX_PART blocks of each plane; the first one also says what the planes are.
 __device__ void find_blocks(const DecodeJob& job, u32 part) {
   __shared__ u64 scratch[WARPS + 1];
   __shared__ u8 lengths[SYMBOLS];
@@ -376,7 +370,7 @@ __device__ void find_blocks(const DecodeJob& job, u32 part) {
     if (index_bits % 32 != 0) good = index[index_words - 1] >> (index_bits % 32) == 0;
     at += index_len;
     const PlaneIndex sizes = {index, index_words, lane_width, extra_width};
-    const u32 begin = part * INDEX_TILE;
+    const u32 begin = part * INDEX_PART;
     u64 lanes[BLOCKS_PER_THREAD] = {}, sums[BLOCKS_PER_THREAD] = {}, own = 0, words = 0;
 #pragma unroll
     for (u32 k = 0; k < BLOCKS_PER_THREAD; k++) {
@@ -385,7 +379,7 @@ __device__ void find_blocks(const DecodeJob& job, u32 part) {
       own += sums[k];
     }
     u64 before = block_sum_before(own, scratch, words);
-    if (part > 0 || blocks > INDEX_TILE) {
+    if (part > 0 || blocks > INDEX_PART) {
       // Words of all blocks, and of those before this part's; there may be fewer blocks than parts expect.
       u64 all = 0, below = 0, parts_before;
 #pragma unroll 4

@@ -29,15 +29,15 @@ shared_constants! {
     pub const BOOKS_PADDED: usize = 80;
     /// Entries of a decoding table.
     pub const DECODE_TABLE_LEN: usize = 1 << MAX_CODE_BITS;
-    /// Entries of the table of high tile powers: one for each row of 256 tiles of the checksum.
-    pub const CRC_TILE_ROWS: usize = 2048;
+    /// Entries of the table of high powers: one for each row of 256 pieces of the checksum.
+    pub const CRC_PIECE_ROWS: usize = 2048;
 
     /// Threads of most kernels' blocks.
     pub const THREADS: u32 = 256;
     /// Consecutive slots whose counts have one sum in an array of sums.
     pub const SLOTS_PER_SUM: usize = 64;
-    /// Bytes of a tile of the checksum.
-    pub const CHECKSUM_TILE: usize = 4096;
+    /// Bytes of a piece of the checksum.
+    pub const CHECKSUM_PIECE: usize = 4096;
 
     /// Most values of the levels that one block of threads interpolates.
     pub const COARSE_VALUES: usize = 4096;
@@ -80,6 +80,22 @@ shared_structs! {
         pub advance: [u32; MAX_RANK],
     }
 
+    /// The coarse levels of an interpolated chunk, which one launch does.
+    pub struct CoarseLevels {
+        /// Number of the finest of these levels.
+        pub finest: u32,
+        /// Number of the coarsest level, a single value.
+        pub coarsest: u32,
+    }
+
+    /// A pass over a fine level of an interpolated chunk.
+    pub struct FinePass {
+        /// Number of the level.
+        pub level: u32,
+        /// Axes, besides the fastest one, along which the rows of the pass are odd.
+        pub size: u32,
+    }
+
     /// The values of a chunk that stand for missing ones: see `Fills` of the codec.
     #[derive(Default)]
     pub struct Fills {
@@ -106,8 +122,8 @@ shared_structs! {
         /// x^(128 (255 - t)) mod P.
         pub crc_thread: [u32; 256],
         /// x^(32768 t) mod P.
-        pub crc_tile_low: [u32; 256],
+        pub crc_piece_low: [u32; 256],
         /// x^(32768 * 256 t) mod P.
-        pub crc_tile_high: [u32; CRC_TILE_ROWS],
+        pub crc_piece_high: [u32; CRC_PIECE_ROWS],
     }
 }

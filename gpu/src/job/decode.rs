@@ -13,20 +13,20 @@ shared_constants! {
     /// Threads of a block that expands tokens, where a job has few segments for each multiprocessor: the job then takes as long as its longest block.
     pub const FEW_SEGMENTS_EXPAND_THREADS: u32 = 512;
     /// Entries of a plane's index that one block of threads reads.
-    pub const INDEX_TILE: usize = 1024;
+    pub const INDEX_PART: usize = 1024;
 
     /// Log2 of the longest block of the stream whose rows and columns are summed in shared memory.
     pub const ROWS_BLOCK_LOG: u8 = 12;
-    /// Values of a tile of a row: longer rows are cut into tiles.
-    pub const ROW_TILE: usize = 4096;
+    /// Values of a part of a row: longer rows are cut into parts.
+    pub const ROW_PART: usize = 4096;
     /// Neighbouring columns that a block of threads takes where it sums along a slow axis.
     pub const COLUMNS: u32 = 32;
 
-    /// Kind of pass over a plane: sums rows of up to `ROW_TILE` values.
+    /// Kind of pass over a plane: sums rows of up to `ROW_PART` values.
     pub const SHORT_ROWS: u32 = 0;
-    /// Kind of pass over a plane: computes the sum of each tile of longer rows.
-    pub const ROW_TILES: u32 = 1;
-    /// Kind of pass over a plane: sums longer rows, by the sums of their tiles.
+    /// Kind of pass over a plane: computes the sum of each part of longer rows.
+    pub const ROW_PARTS: u32 = 1;
+    /// Kind of pass over a plane: sums longer rows, by the sums of their parts.
     pub const LONG_ROWS: u32 = 2;
     /// Kind of pass over a plane: sums along a slow axis.
     pub const AXIS: u32 = 3;
@@ -74,6 +74,27 @@ shared_structs! {
         pub reserved: u32,
     }
 
+    /// A pass over a plane, by some of the blocks of threads of a launch.
+    #[derive(Default)]
+    pub struct PlanePass {
+        /// `SHORT_ROWS` to `AXIS`.
+        pub kind: u32,
+        /// The axis.
+        pub axis: u32,
+        /// Blocks of threads; 0 if there is no pass.
+        pub blocks: u32,
+    }
+
+    /// What a launch of `restore_planes` does.
+    pub struct PlanePasses {
+        /// Over the codes, by the first blocks of threads.
+        pub codes: PlanePass,
+        /// Over the mask, by the blocks of threads behind those.
+        pub mask: PlanePass,
+        /// 1 if the pass over the codes writes values. It is the last one over the codes.
+        pub writes_values: u32,
+    }
+
     /// What a plane's header says.
     #[derive(Default)]
     pub struct DecodePlaneState {
@@ -96,10 +117,10 @@ shared_structs! {
     pub struct DecodeState {
         /// `DECODE_OK` or `DECODE_REFUSED`.
         pub error: u32,
-        /// Remainders of the checksum's tiles that are done, joined.
+        /// Remainders of the checksum's pieces that are done, joined.
         pub checksum: u32,
-        /// Blocks of threads that have joined their tiles.
-        pub tiles_done: u32,
+        /// Blocks of threads that have joined their pieces.
+        pub pieces_done: u32,
         /// Ones of the decoded exception mask.
         pub exceptions_found: u32,
         /// By plane.
@@ -171,7 +192,7 @@ shared_structs! {
         pub planes: [DecodePlane; PLANES],
         /// Of an interpolated chunk: position of each value on the fine grid, from which others are predicted: `[chunk][elements]`.
         pub positions: Pointer<i32>,
-        /// Sums of the tiles of long rows: `[chunk][plane][row tile]`.
+        /// Sums of the parts of long rows: `[chunk][plane][part]`.
         pub row_sums: Pointer<u64>,
         /// Last row of each block of codes, its columns summed within the block: `[chunk][edge_stride]`.
         pub edges: Pointer<c_void>,

@@ -12,12 +12,12 @@ use crate::declare::{ConstPointer, Pointer, shared_constants, shared_structs};
 
 shared_constants! {
     /// Bytes kept for a stream's header.
-    pub const HEADER_ROOM: usize = 32;
+    pub const HEADER_BYTES: usize = 32;
     /// Most codebooks of a dataset, which a plane may take besides the dictionary's.
     pub const MAX_BOOKS: usize = adaptive::MAX_BOOKS;
     /// Most bytes of a custom book in a stream.
     pub const MAX_BOOK_LEN: usize = book_lengths::MAX_BOOK_LEN;
-    /// Threads of a block of `choose`.
+    /// Threads of a block of `choose_book`.
     pub const CHOOSE_THREADS: u32 = 128;
     /// 16-bit words reserved for the lanes of a segment.
     pub const LANE_SLOT: usize = SEGMENT * MAX_CODE_BITS as usize / 16 + 2 * LANES;
@@ -70,9 +70,9 @@ shared_structs! {
         /// Codebooks of the dataset.
         pub books: u32,
         /// The header of a constant stream, in which `assemble` changes the coding; the checksum is still 0.
-        pub header: [u8; HEADER_ROOM],
+        pub header: [u8; HEADER_BYTES],
         /// The header of a stored stream; the checksum is still 0.
-        pub stored_header: [u8; HEADER_ROOM],
+        pub stored_header: [u8; HEADER_BYTES],
     }
 
     /// Counts of one plane that grow while it is coded.
@@ -97,10 +97,10 @@ shared_structs! {
         pub exceptions: u32,
         /// Ones among the exception mask's differences along all axes, and along the fastest axis alone.
         pub mask_ones: [u32; 2],
-        /// Remainders of the checksum's tiles that are done, joined.
+        /// Remainders of the checksum's pieces that are done, joined.
         pub checksum: u32,
-        /// Blocks of threads that have joined their tiles.
-        pub tiles_done: u32,
+        /// Blocks of threads that have joined their pieces.
+        pub pieces_done: u32,
         /// 1 if the bound is below the last digit of most values of a sample; found for `host_inspections` alone.
         pub is_bound_below_digits: u32,
         /// By plane.
@@ -132,17 +132,6 @@ shared_structs! {
         pub has_no_lattice: u32,
         /// 1 if the bound is below the last digit of most values of a sample.
         pub is_bound_below_digits: u32,
-    }
-
-    /// What the host reads of a compressed chunk.
-    #[derive(Default)]
-    pub struct EncodeResult {
-        /// Bytes of the stream.
-        pub length: u64,
-        /// Coding byte of the stream.
-        pub coding: u32,
-        /// Exceptions of the chunk.
-        pub exceptions: u32,
     }
 
     /// Working arrays of a plane that is encoded.
@@ -185,8 +174,8 @@ shared_structs! {
         pub most_listed: u32,
         /// 1 if planes are coded as bit planes, in place of tokens and lanes.
         pub bit_planes: u32,
-        /// 1 if `inspect` is not launched: no chunk is constant, and none needs a search for a lattice.
-        pub needs_no_inspection: u32,
+        /// 1 if `inspect` is launched; otherwise no chunk is constant.
+        pub inspected: u32,
         /// 1 if values are interpolated, in place of differences.
         pub interpolated: u32,
         /// 0.
@@ -235,9 +224,9 @@ shared_structs! {
         pub output_stride: u64,
         /// Pinned memory to which `checksum_and_copy` copies the streams, or null.
         pub host_output: Pointer<u8>,
-        /// `[chunk]`.
-        pub results: Pointer<EncodeResult>,
-        /// Pinned memory to which `checksum_and_copy` copies `results`, or null.
-        pub host_results: Pointer<EncodeResult>,
+        /// Bytes of each stream: `[chunk]`.
+        pub lengths: Pointer<u64>,
+        /// Pinned memory to which `checksum_and_copy` copies `lengths`, or null.
+        pub host_lengths: Pointer<u64>,
     }
 }

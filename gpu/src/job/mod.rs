@@ -5,10 +5,10 @@
 //!
 //! A job is a batch of chunks of one layout; batches of the filter's callbacks hold one chunk. Every array of a job has one part a chunk, all parts of
 //! one length, so that kernels compute pointers from the chunk's index. `[chunk][segment]` gives the order of an array's entries, slowest
-//! index first. A segment is `SEGMENT` consecutive values; a block of the stream has a power of two of segments, and its entry is that
-//! of the segment with the block's index.
+//! index first. A segment is `SEGMENT` consecutive values. A block of the stream has a power of two of segments, so that a chunk has no more blocks than
+//! segments. Arrays of blocks are therefore as long as arrays of segments: in `[chunk][block]`, too, a chunk has an entry for each segment.
 //!
-//! The file is a `mod.rs` because `build.rs` and an example include it by its path: so its modules are found beside it.
+//! The file is a `mod.rs` because `build.rs` includes it by its path: so its modules are found beside it.
 
 mod common;
 mod copies;

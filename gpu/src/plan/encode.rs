@@ -1,21 +1,20 @@
 //! Compressing: arrays and launches.
 
-use std::sync::Arc;
-
 use cudarc::driver::CudaStream;
 use quire_codec::stages::alphabet::SEGMENT;
-use quire_codec::{Layout, Scalar, max_stream_len};
+use quire_codec::{Scalar, max_stream_len};
 
-use super::Memory;
 use super::key::{EncodeVariant, Key};
 use super::levels::interpolate;
 use super::sizes::{Sizes, known, shape, words_to_clear};
+use super::{Memory, Plan};
 use crate::declare::{ConstPointer, Pointer};
 use crate::error::Result;
 use crate::job::{
-    CHECKSUM_TILE, CHOOSE_THREADS, DatasetBooks, EncodeJob, EncodeParameters, EncodePlane, LANE_SLOT, MASK, PLANES, THREADS,
+    CHECKSUM_PIECE, CHOOSE_THREADS, DatasetBooks, EncodeJob, EncodeParameters, EncodePlane, LANE_SLOT, MASK, PLANES, THREADS,
 };
-use crate::launch::{Kernels, TypeKernels, launch};
+use crate::launch::TypeKernels;
+use crate::loaded::Loaded;
 use crate::memory::Arena;
 
 /// Threads of a block that encodes lanes.
@@ -28,7 +27,7 @@ const MASK_EXTRA_WORDS: usize = 72;
 pub(crate) struct EncodePlan {
     pub(crate) job: EncodeJob,
     /// Bytes of all arrays.
-    pub(crate) len: usize,
+    len: usize,
     /// Bytes from the states on that are 0 when the job begins.
     zeroed: usize,
     scalar: Scalar,
@@ -36,12 +35,12 @@ pub(crate) struct EncodePlan {
     sizes: Sizes,
 }
 
-impl EncodePlan {
-    /// A plan whose arrays are in this memory.
-    ///
-    /// The arrays, and their order, are those of every variant of the key whose chunks are not resident: a chunk is sent to `input` before its variant is
-    /// known, and the plan that then compresses it may be another one.
-    pub(crate) fn new(key: &Key, layout: &Layout, variant: EncodeVariant, memory: &Memory) -> Self {
+impl Plan for EncodePlan {
+    type Variant = EncodeVariant;
+
+    /// All variants whose chunks are not resident have the same arrays at the same places: a chunk is sent to `input` before its variant is known.
+    fn new(key: &Key<EncodeVariant>, memory: &Memory) -> Self {
+        let Key { layout, variant, .. } = *key;
         let sizes = Sizes::new(key);
         let (chunks, values, segments, sums) = (sizes.chunks, sizes.values(), sizes.all_segments(), sizes.all_sums());
         let mut arena = Arena::new(memory.arrays);
@@ -57,7 +56,7 @@ impl EncodePlan {
         let input_len = if variant.resident { 0 } else { chunks * input_stride };
         let books = arena.take_sized(1, size_of::<DatasetBooks>() + chunks * size_of::<EncodeParameters>() + input_len).address();
         let parameters = books + size_of::<DatasetBooks>() as u64;
-        // Positions are taken for every chunk that may be interpolated.
+        // Chunks that are not resident may be interpolated, whatever this variant says.
         let positions = if variant.resident && !variant.interpolated { 0 } else { values };
         // Extra bits of a difference are 33 at most for 32-bit codes and 65 for 64-bit ones: see `EXTRA_WORDS` in `tokens`.
         let code_extra_words = SEGMENT * (8 * sizes.code + 1) / 32;
@@ -76,15 +75,15 @@ impl EncodePlan {
                 extra_stride: extra_stride as u64,
             }
         });
-        let output_stride = max_stream_len(layout).next_multiple_of(16);
+        let output_stride = max_stream_len(&layout).next_multiple_of(16);
         let job = EncodeJob {
-            shape: shape(&key.shape),
+            shape: shape(&layout.shape),
             chunks: chunks as u32,
             segments: sizes.segments as u32,
             sums: sizes.sums as u32,
             most_listed: sizes.most_listed as u32,
             bit_planes: u32::from(variant.bit_planes),
-            needs_no_inspection: u32::from(variant.needs_no_inspection),
+            inspected: u32::from(variant.inspected),
             interpolated: u32::from(variant.interpolated),
             reserved: 0,
             tables: memory.tables,
@@ -109,116 +108,106 @@ impl EncodePlan {
             output: arena.take(chunks * output_stride as usize),
             output_stride,
             host_output: Pointer::new(memory.streams),
-            results: arena.take(chunks),
-            host_results: Pointer::new(memory.results),
+            lengths: arena.take(chunks),
+            host_lengths: Pointer::new(memory.results),
         };
-        Self { job, len: arena.len(), zeroed, scalar: key.scalar, variant, sizes }
+        Self { job, len: arena.len(), zeroed, scalar: layout.scalar, variant, sizes }
     }
 
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn enqueue(&self, stream: &CudaStream, loaded: &Loaded) -> Result<()> {
+        let Loaded { kernels, multiprocessors, .. } = loaded;
+        let TypeKernels { linear_grid, interpolation, quantize_any, fill_and_gather, tokenize, shuffle, assemble, .. } =
+            kernels.of_type(self.scalar);
+        let grid = |per_multiprocessor| self.sizes.grid(*multiprocessors, per_multiprocessor, self.sizes.segments);
+        // One set of blocks for the codes, and one for the planes of exceptions.
+        let grid_of_planes = |per_multiprocessor| {
+            let (blocks, chunks, _) = grid(per_multiprocessor);
+            (blocks, chunks, 2)
+        };
+        let job = &self.job;
+        self.begin(stream, loaded)?;
+        // Types without this kernel have no lattices, and the host has seen whether their chunks are constant.
+        if self.variant.inspected
+            && let Some(linear_grid) = linear_grid
+        {
+            linear_grid.inspect.launch(stream, grid(2), THREADS, job, ())?;
+        }
+        if self.variant.interpolated {
+            interpolate(stream, &known(interpolation)?.interpolate, job, &job.shape, &self.sizes, *multiprocessors)?;
+            kernels.count_interpolated_exceptions.launch(stream, grid(8), THREADS, job, ())?;
+        } else {
+            let quantize = if self.variant.linear_grid { &known(linear_grid)?.quantize } else { quantize_any };
+            quantize.launch(stream, grid(16), THREADS, job, ())?;
+        }
+        fill_and_gather.launch(stream, grid(16), THREADS, job, ())?;
+        if self.variant.bit_planes {
+            shuffle.launch(stream, grid_of_planes(16), THREADS, job, ())?;
+        } else {
+            tokenize.launch(stream, grid_of_planes(4), THREADS, job, ())?;
+            kernels.choose_book.launch(stream, (PLANES as u32, job.chunks, 1), CHOOSE_THREADS, job, ())?;
+            kernels.encode_lanes.launch(stream, grid(32), WARP, job, ())?;
+        }
+        assemble.launch(stream, grid(8), THREADS, job, ())?;
+        let pieces = job.output_stride.div_ceil(CHECKSUM_PIECE as u64) as usize;
+        kernels.checksum_and_copy.launch(stream, self.sizes.grid(*multiprocessors, 3, pieces), THREADS, job, ())
+    }
+}
+
+impl EncodePlan {
     /// A plan for [`EncodePlan::inspect`] alone, with the few arrays that it needs.
-    pub(crate) fn for_inspection(key: &Key, layout: &Layout, variant: EncodeVariant, memory: &Memory) -> Self {
+    pub(crate) fn for_inspection(key: &Key<EncodeVariant>, memory: &Memory) -> Self {
         let mut arena = Arena::new(memory.arrays);
         let states = arena.take(key.chunks);
         let zeroed = arena.len();
         let parameters = arena.take(key.chunks);
-        let whole = Self::new(key, layout, variant, &Memory { arrays: 0, ..*memory });
+        let whole = Self::new(key, &Memory { arrays: 0, ..*memory });
         let job = EncodeJob { states, parameters, ..whole.job };
         Self { job, len: arena.len(), zeroed, ..whole }
     }
 
-    /// Launches the kernels that look at the chunks, and tell the host whether they are constant and on which lattice. `parameters` are there; nothing is
-    /// looked at where the type has no lattices.
-    pub(crate) fn inspect(&self, stream: &Arc<CudaStream>, kernels: &Kernels, multiprocessors: u32) -> Result<()> {
+    /// Launches the kernels that look at the chunks, and tell the host whether they are constant and on which lattice. `parameters` are there. The type is one
+    /// of those that may have lattices.
+    pub(crate) fn inspect(&self, stream: &CudaStream, loaded: &Loaded) -> Result<()> {
+        let Loaded { kernels, multiprocessors, .. } = loaded;
         let job = &self.job;
-        let (words, blocks) = words_to_clear(self.zeroed, multiprocessors);
-        launch(stream, &kernels.begin, (blocks, 1, 1), THREADS, job, &[words])?;
-        let inspect = &known(&kernels.of_type(self.scalar).linear)?.inspect;
-        launch(stream, inspect, self.sizes.grid(multiprocessors, 2, self.sizes.segments), THREADS, job, &[])?;
-        launch(stream, &kernels.report_inspections, (job.chunks.div_ceil(THREADS), 1, 1), THREADS, job, &[])
+        self.begin(stream, loaded)?;
+        let inspect = &known(&kernels.of_type(self.scalar).linear_grid)?.inspect;
+        inspect.launch(stream, self.sizes.grid(*multiprocessors, 2, self.sizes.segments), THREADS, job, ())?;
+        kernels.report_inspections.launch(stream, (job.chunks.div_ceil(THREADS), 1, 1), THREADS, job, ())
     }
 
-    /// Launches the kernels in order. `observe` is called with a name after each step, and may time it.
-    pub(crate) fn enqueue(
-        &self,
-        stream: &Arc<CudaStream>,
-        kernels: &Kernels,
-        multiprocessors: u32,
-        mut observe: impl FnMut(&'static str) -> Result<()>,
-    ) -> Result<()> {
-        let TypeKernels { linear, interpolation, quantize_any, fill_and_gather, tokenize, shuffle, assemble, .. } =
-            kernels.of_type(self.scalar);
-        let grid = |per_multiprocessor| self.sizes.grid(multiprocessors, per_multiprocessor, self.sizes.segments);
-        let job = &self.job;
-        let (words, blocks) = words_to_clear(self.zeroed, multiprocessors);
-        launch(stream, &kernels.begin, (blocks, 1, 1), THREADS, job, &[words])?;
-        observe("begin")?;
-        // Types without this kernel have no lattices, and the host has seen whether their chunks are constant.
-        if !self.variant.needs_no_inspection
-            && let Some(linear) = linear
-        {
-            launch(stream, &linear.inspect, grid(2), THREADS, job, &[])?;
-            observe("1 inspect")?;
-        }
-        if self.variant.interpolated {
-            let pair = &known(interpolation)?.interpolate;
-            interpolate(stream, pair, job, &job.shape, &self.sizes, multiprocessors, &mut observe)?;
-            launch(stream, &kernels.count_interpolated_exceptions, grid(8), THREADS, job, &[])?;
-            observe("1 count")?;
-        } else {
-            let quantize = if self.variant.linear { &known(linear)?.quantize } else { quantize_any };
-            launch(stream, quantize, grid(16), THREADS, job, &[])?;
-            observe("1 quantize")?;
-        }
-        launch(stream, fill_and_gather, grid(16), THREADS, job, &[])?;
-        observe("1 exceptions")?;
-        if self.variant.bit_planes {
-            let (blocks, chunks, _) = grid(16);
-            launch(stream, shuffle, (blocks, chunks, 2), THREADS, job, &[])?;
-            observe("2, 5 bit planes")?;
-        } else {
-            let (blocks, chunks, _) = grid(4);
-            launch(stream, tokenize, (blocks, chunks, 2), THREADS, job, &[])?;
-            observe("2, 3 tokens")?;
-            launch(stream, &kernels.choose, (PLANES as u32, job.chunks, 1), CHOOSE_THREADS, job, &[])?;
-            observe("4 choose")?;
-            launch(stream, &kernels.encode_lanes, grid(32), WARP, job, &[])?;
-            observe("5 lanes")?;
-        }
-        launch(stream, assemble, grid(8), THREADS, job, &[])?;
-        observe("assemble")?;
-        let tiles = job.output_stride.div_ceil(CHECKSUM_TILE as u64) as usize;
-        launch(stream, &kernels.checksum_and_copy, self.sizes.grid(multiprocessors, 3, tiles), THREADS, job, &[])?;
-        observe("checksum")
+    /// Launches the kernel that fetches the parameters and clears what is 0 at first.
+    fn begin(&self, stream: &CudaStream, loaded: &Loaded) -> Result<()> {
+        let (words, blocks) = words_to_clear(self.zeroed, loaded.multiprocessors);
+        loaded.kernels.begin.launch(stream, (blocks, 1, 1), THREADS, &self.job, words)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use quire_codec::{ByteOrder, Shape};
+    use quire_codec::{ByteOrder, Layout, Shape};
 
     use super::*;
-    use crate::plan::Variant;
 
     /// Every variant's plan for chunks of 5 by 700 values.
     fn plans(memory: &Memory) -> Vec<EncodePlan> {
         let layout = Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape: Shape::new(&[5, 700]).unwrap() };
-        let variants = (0..32u32).map(|bits| {
-            let [needs_no_inspection, to_host, interpolated, linear, bit_planes] =
-                std::array::from_fn(|bit| bits >> bit & 1 == 1);
-            EncodeVariant { needs_no_inspection, to_host, interpolated, linear, bit_planes, resident: false }
+        let variants = (0..16u32).map(|bits| {
+            let [inspected, interpolated, linear_grid, bit_planes] = std::array::from_fn(|bit| bits >> bit & 1 == 1);
+            EncodeVariant { inspected, interpolated, linear_grid, bit_planes, resident: false }
         });
-        let plan = |variant| {
-            let key = Key { scalar: layout.scalar, shape: layout.shape, chunks: 3, variant: Variant::Encode(variant) };
-            EncodePlan::new(&key, &layout, variant, memory)
-        };
-        variants.map(plan).collect()
+        variants.map(|variant| EncodePlan::new(&Key { layout, chunks: 3, variant }, memory)).collect()
     }
 
     #[test]
     fn arrays_are_those_of_every_variant() {
         let memory = Memory { arrays: 1 << 40, ..Memory::default() };
         let arrays = |plan: EncodePlan| {
-            let flags = EncodeJob { bit_planes: 0, needs_no_inspection: 0, interpolated: 0, ..plan.job };
+            let flags = EncodeJob { bit_planes: 0, inspected: 0, interpolated: 0, ..plan.job };
             (plan.len, format!("{flags:?}"))
         };
         let mut plans = plans(&memory).into_iter().map(arrays);

@@ -1,44 +1,57 @@
 //! What a job's launches depend on: jobs with equal keys share a recording.
 
-use quire_codec::Scalar;
 use quire_codec::stages::exceptions::most_listed;
+use quire_codec::stages::grid::Grid;
 use quire_codec::stages::plane::{announced_block_log, interpolation_kind, is_of_bit_planes};
+use quire_codec::stages::predictor::Predictor;
+use quire_codec::{CodingPolicy, Config, Layout, Shape};
 
 use crate::job::{COLUMNS_BY_PASS, COLUMNS_JOINED, COLUMNS_WHOLE, MIN_BLOCK_ROWS, ROWS_BLOCK_LOG};
 
 /// What the launches of a job depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Key {
-    pub(crate) scalar: Scalar,
-    pub(crate) shape: quire_codec::Shape,
+pub(crate) struct Key<Variant> {
+    pub(crate) layout: Layout,
     pub(crate) chunks: usize,
     pub(crate) variant: Variant,
-}
-
-/// Direction of a job, and what its launches depend on besides layout and number of chunks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Variant {
-    /// Compressing.
-    Encode(EncodeVariant),
-    /// Decompressing.
-    Decode(DecodeVariant),
 }
 
 /// What the launches that compress depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EncodeVariant {
-    /// The kernel `inspect` is not launched: no chunk is constant, and none needs a search for a lattice.
-    pub(crate) needs_no_inspection: bool,
-    /// Streams go to the host.
-    pub(crate) to_host: bool,
+    /// The kernel `inspect` looks at the chunks, which may be constant or on a lattice.
+    pub(crate) inspected: bool,
     /// Values are interpolated; otherwise differences are coded.
     pub(crate) interpolated: bool,
-    /// The grid is linear.
-    pub(crate) linear: bool,
+    /// The grid is an absolute bound's, or a lattice.
+    pub(crate) linear_grid: bool,
     /// Planes are coded as bit planes; otherwise as tokens.
     pub(crate) bit_planes: bool,
     /// Values are read where a caller has them in device memory.
     pub(crate) resident: bool,
+}
+
+impl EncodeVariant {
+    /// For chunks in the host's memory of which nothing is known: constant ones, and those that are inspected first.
+    pub(crate) fn unknown(layout: &Layout, config: &Config<'_>) -> Self {
+        Self {
+            inspected: true,
+            interpolated: false,
+            linear_grid: layout.scalar.is_float(),
+            bit_planes: config.coding == CodingPolicy::Bitshuffle,
+            resident: false,
+        }
+    }
+
+    /// For chunks in the host's memory with this grid and this predictor.
+    pub(crate) fn chosen(layout: &Layout, config: &Config<'_>, grid: &Grid, predictor: Predictor, inspected: bool) -> Self {
+        Self {
+            inspected,
+            interpolated: predictor.is_interpolation(),
+            linear_grid: matches!(grid, Grid::Linear(_)),
+            ..Self::unknown(layout, config)
+        }
+    }
 }
 
 /// What the launches that decompress depend on.
@@ -66,7 +79,7 @@ pub(crate) struct DecodeVariant {
 
 impl DecodeVariant {
     /// The variant for a stream with this number of exceptions, whose first plane begins with `plane`, which may be cut short.
-    pub(crate) fn new(shape: &quire_codec::Shape, in_place: bool, exceptions: u64, plane: &[u8]) -> Self {
+    pub(crate) fn new(shape: &Shape, in_place: bool, exceptions: u64, plane: &[u8]) -> Self {
         let interpolated = interpolation_kind(plane, shape).is_some();
         let block_log = announced_block_log(plane).unwrap_or(0);
         let exceptions = Exceptions::of(exceptions, shape.elements());
@@ -109,24 +122,6 @@ impl DecodeVariant {
         let exceptions = if self.exceptions == Exceptions::None { Exceptions::Listed } else { self.exceptions };
         Self { exceptions, resident: true, ..self }
     }
-
-    /// A variant whose launches decode streams of either variant; `None` if only one is interpolated or written in place.
-    pub(crate) fn join(self, other: Self) -> Option<Self> {
-        let exceptions = if self.exceptions as u8 > other.exceptions as u8 { self.exceptions } else { other.exceptions };
-        let rows_in_blocks = self.rows_in_blocks && other.rows_in_blocks;
-        let columns = if self.columns == other.columns { self.columns } else { Columns::ByPass };
-        ((self.interpolated, self.in_place) == (other.interpolated, other.in_place)).then_some(Self {
-            exceptions,
-            rows_in_blocks,
-            columns,
-            interpolated: self.interpolated,
-            in_place: self.in_place,
-            tokens: self.tokens || other.tokens,
-            bit_planes: self.bit_planes || other.bit_planes,
-            fetched: false,
-            resident: false,
-        })
-    }
 }
 
 /// How columns of codes are summed.
@@ -142,7 +137,7 @@ pub(crate) enum Columns {
 
 impl Columns {
     /// For blocks of `block` values that hold whole rows.
-    fn of(shape: &quire_codec::Shape, block: usize) -> Self {
+    fn of(shape: &Shape, block: usize) -> Self {
         // A thread sums a column, so that a row must have one for each thread of a warp; the pass along the third axis joins the columns.
         const MIN_ROW: usize = 32;
         match shape.extents()[..shape.dims().len()] {

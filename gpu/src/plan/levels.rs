@@ -1,11 +1,12 @@
 //! Interpolation: the levels of a chunk, and their launches in both directions.
 
-use cudarc::driver::{CudaFunction, CudaStream, DeviceRepr};
+use cudarc::driver::CudaStream;
 
 use super::sizes::Sizes;
+use crate::declare::SharedStruct;
 use crate::error::Result;
-use crate::job::{COARSE_THREADS, COARSE_VALUES, MAX_RANK, PASS_BLOCKS, Shape, THREADS};
-use crate::launch::launch;
+use crate::job::{COARSE_THREADS, COARSE_VALUES, CoarseLevels, FinePass, MAX_RANK, PASS_BLOCKS, Shape, THREADS};
+use crate::launch::LevelKernels;
 
 /// Most levels: extents have 32 bits.
 const MOST_LEVELS: usize = 33;
@@ -35,16 +36,10 @@ impl Levels {
         Self { rank: shape.rank, extents, coarsest, coarse }
     }
 
-    /// Arguments of the kernel for the coarse levels.
-    fn coarse(&self) -> [u32; 2] {
-        [self.coarse as u32, self.coarsest as u32]
-    }
-
-    /// For each pass of the fine levels: arguments of its kernel, and the number of pairs of values that it takes.
-    fn passes(&self) -> impl Iterator<Item = ([u32; 2], usize)> {
-        (0..self.coarse)
-            .rev()
-            .flat_map(move |level| (0..self.rank).map(move |size| ([level as u32, size], pairs_of(&self.extents[level], size))))
+    /// The passes of the fine levels, each with the number of pairs of values that it takes.
+    fn passes(&self) -> impl Iterator<Item = (FinePass, usize)> {
+        let pass = |level: usize, size: u32| (FinePass { level: level as u32, size }, pairs_of(&self.extents[level], size));
+        (0..self.coarse).rev().flat_map(move |level| (0..self.rank).map(move |size| pass(level, size)))
     }
 }
 
@@ -61,23 +56,21 @@ fn pairs_of(extents: &[usize; MAX_RANK], size: u32) -> usize {
     (0u32..16).step_by(2).filter(|set| set.count_ones() == size).map(pairs).sum()
 }
 
-/// Launches the kernels of all levels, to encode or to decode: `coarse` for the coarse levels, `pass` for each pass of a fine one.
-pub(super) fn interpolate<J: DeviceRepr>(
+/// Launches the kernels of all levels, to encode or to decode.
+pub(super) fn interpolate<Job: SharedStruct>(
     stream: &CudaStream,
-    [coarse, pass]: &[CudaFunction; 2],
-    job: &J,
+    kernels: &LevelKernels<Job>,
+    job: &Job,
     shape: &Shape,
     sizes: &Sizes,
     multiprocessors: u32,
-    observe: &mut impl FnMut(&'static str) -> Result<()>,
 ) -> Result<()> {
     let levels = Levels::new(shape);
-    launch(stream, coarse, (1, sizes.chunks as u32, 1), COARSE_THREADS, job, &levels.coarse())?;
-    observe("2' coarse levels")?;
-    for (numbers, pairs) in levels.passes() {
+    let coarse = CoarseLevels { finest: levels.coarse as u32, coarsest: levels.coarsest as u32 };
+    kernels.coarse.launch(stream, (1, sizes.chunks as u32, 1), COARSE_THREADS, job, coarse)?;
+    for (pass, pairs) in levels.passes() {
         let grid = sizes.grid(multiprocessors, PASS_BLOCKS, pairs.div_ceil(THREADS as usize));
-        launch(stream, pass, grid, THREADS, job, &numbers)?;
-        observe("2' fine levels")?;
+        kernels.pass.launch(stream, grid, THREADS, job, pass)?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Sizes that both directions share, and the launch grids that follow from them.
 
+use quire_codec::Layout;
 use quire_codec::stages::alphabet::SEGMENT;
 use quire_codec::stages::exceptions::most_listed;
 
@@ -28,11 +29,12 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    pub(super) fn new(key: &Key) -> Self {
-        let elements = key.shape.elements() as usize;
+    pub(super) fn new<Variant>(key: &Key<Variant>) -> Self {
+        let Layout { scalar, shape, .. } = key.layout;
+        let elements = shape.elements() as usize;
         let segments = elements.div_ceil(SEGMENT);
         let most_listed = most_listed(elements as u64) as usize;
-        let (value, code) = (key.scalar.size(), key.scalar.code_size());
+        let (value, code) = (scalar.size(), scalar.code_size());
         Self { chunks: key.chunks, elements, segments, sums: segments.div_ceil(SLOTS_PER_SUM), most_listed, value, code }
     }
 

@@ -6,8 +6,8 @@ use super::{ArrayAxes, Part};
 use crate::declare::{Address, ConstPointer};
 use crate::error::Result;
 use crate::job::{BOX_AXES, BoxJob, CopiedBox, CopiedRun, RunJob, THREADS};
-use crate::launch::{Kernels, TypeKernels, launch};
-use crate::room::Room;
+use crate::launch::{Kernels, TypeKernels};
+use crate::set_session::SetSession;
 
 /// Values that a thread copies at a time, and most blocks of threads a box.
 const VALUES_PER_BLOCK: u64 = 4 * THREADS as u64;
@@ -51,7 +51,7 @@ impl Boxes {
     }
 
     /// Starts copying the boxes.
-    pub(super) fn launch(self, room: &mut Room, kernels: &TypeKernels, axes: &ArrayAxes) -> Result<()> {
+    pub(super) fn launch(self, session: &mut SetSession, kernels: &TypeKernels, axes: &ArrayAxes) -> Result<()> {
         let most = self.boxes.iter().map(|copied| copied.lens.iter().map(|&len| u64::from(len)).product::<u64>()).max();
         let Some(most) = most.filter(|&most| most > 0) else { return Ok(()) };
         let (from_strides, to_strides) = match self.way {
@@ -59,18 +59,18 @@ impl Boxes {
             Way::Scatter => (axes.dense, axes.strides),
             Way::Fill => ([0; BOX_AXES], axes.dense),
         };
-        let boxes = ConstPointer::new(room.send_table(&self.boxes)?);
+        let boxes = ConstPointer::new(session.send_table(&self.boxes)?);
         // A chunk of one value has one axis, of one value.
         let job = BoxJob { from_strides, to_strides, boxes, axes: axes.count.max(1) as u32, reserved: 0 };
         let blocks = most.div_ceil(VALUES_PER_BLOCK).min(MAX_BLOCKS) as u32;
-        launch(&room.stream, &kernels.copy_boxes, (blocks, self.boxes.len() as u32, 1), THREADS, &job, &[])
+        kernels.copy_boxes.launch(&session.stream, (blocks, self.boxes.len() as u32, 1), THREADS, &job, ())
     }
 }
 
 /// Starts copying runs of bytes.
-pub(super) fn copy_runs(room: &mut Room, kernels: &Kernels, runs: &[CopiedRun]) -> Result<()> {
+pub(super) fn copy_runs(session: &mut SetSession, kernels: &Kernels, runs: &[CopiedRun]) -> Result<()> {
     let Some(most) = runs.iter().map(|run| run.bytes).max().filter(|&most| most > 0) else { return Ok(()) };
-    let job = RunJob { runs: ConstPointer::new(room.send_table(runs)?) };
+    let job = RunJob { runs: ConstPointer::new(session.send_table(runs)?) };
     let blocks = most.div_ceil(BYTES_PER_BLOCK).min(MAX_BLOCKS) as u32;
-    launch(&room.stream, &kernels.copy_runs, (blocks, runs.len() as u32, 1), THREADS, &job, &[])
+    kernels.copy_runs.launch(&session.stream, (blocks, runs.len() as u32, 1), THREADS, &job, ())
 }

@@ -15,21 +15,21 @@ use quire_codec::stages::choice::TileChoice;
 use quire_codec::stages::grid::Grid;
 use quire_codec::stages::predictor::Predictor;
 use quire_codec::stages::{settled, tries_exact_bits};
-use quire_codec::{CodingPolicy, Config, ErrorBound, Layout, THREAD_STACK, Workspace, check_bound, max_stream_len, memory};
+use quire_codec::{Config, ErrorBound, Layout, THREAD_STACK, Workspace, check_bound, max_stream_len, memory};
 
 use super::boxes::{Boxes, Way, copy_runs};
 use super::packed::aligned;
 use super::sets::set_len;
-use super::{Failure, Fault, Resident};
+use super::{Failure, Fault, Resident, by_variant};
 use crate::declare::Address;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::job::{CopiedBox, CopiedRun, DatasetBooks, EncodeParameters, EncodeResult, Inspection};
+use crate::job::{CopiedBox, CopiedRun, DatasetBooks, EncodeParameters, Inspection};
 use crate::launch::Kernels;
 use crate::memory::download;
-use crate::parameters::{constant_parameters, dataset_books, encode_parameters};
-use crate::plan::{EncodePlan, EncodeVariant, Key, Memory, Variant};
-use crate::room::{MAX_ROOMS, Room};
+use crate::parameters::{constant_parameters, dataset_books, encode_parameters, may_have_lattice};
+use crate::plan::{EncodePlan, EncodeVariant, Key, Plan};
+use crate::set_session::{MAX_SET_SESSIONS, SetSession};
 use crate::tiles::chosen_by_kernels;
 
 /// Most threads of a set that decide on chunks, with the host's values or without.
@@ -55,18 +55,23 @@ pub(super) type Found = (Inspection, u32);
 
 /// How a chunk becomes a stream.
 enum Decision {
-    /// The kernels compress it. `is_lossless`: with the exact bits, so that a stream longer than the chunk stays.
-    Kernels { variant: EncodeVariant, parameters: EncodeParameters, is_lossless: bool },
+    /// The kernels compress it.
+    Kernels(Task),
     /// The host has made its stream.
     Made(Vec<u8>),
 }
 
+/// A chunk for the kernels.
+struct Task {
+    variant: EncodeVariant,
+    parameters: EncodeParameters,
+    /// It is coded with its exact bits, so that a stream longer than the chunk stays.
+    is_lossless: bool,
+}
+
 /// Where a chunk's stream is.
-#[derive(Default)]
 pub(super) enum Stream {
-    #[default]
-    NotMade,
-    /// In the room's device memory.
+    /// In the session's device memory.
     OnDevice {
         address: Address,
         length: u64,
@@ -77,7 +82,6 @@ pub(super) enum Stream {
 impl Stream {
     pub(super) fn len(&self) -> u64 {
         match self {
-            Self::NotMade => 0,
             Self::OnDevice { length, .. } => *length,
             Self::OnHost(bytes) => bytes.len() as u64,
         }
@@ -100,7 +104,7 @@ impl<'a> Compressing<'a> {
             layout,
             config,
             books: dataset_books(config),
-            // No values are on no lattice.
+            // The choice needs no value of a chunk: whether the chunk has a lattice is found later, by the kernel `inspect`.
             choice: if is_for_kernels { TileChoice::of_chunk(&[], layout, config) } else { None },
             found: OnceLock::new(),
             is_for_kernels,
@@ -109,7 +113,7 @@ impl<'a> Compressing<'a> {
 
     /// Most chunks of a set.
     pub(super) fn set_len(&self) -> usize {
-        let job_len = self.plan(1, self.variant(true, true), &Memory::default()).len;
+        let job_len = EncodePlan::needed(&self.key(1, EncodeVariant { interpolated: true, ..self.unknown() }));
         set_len(self.values.parts.len(), self.layout.chunk_bytes(), job_len)
     }
 
@@ -121,45 +125,20 @@ impl<'a> Compressing<'a> {
         self.layout.chunk_bytes() as usize
     }
 
-    pub(super) fn variant(&self, interpolated: bool, needs_no_inspection: bool) -> EncodeVariant {
-        EncodeVariant {
-            needs_no_inspection,
-            to_host: false,
-            interpolated,
-            linear: self.layout.scalar.is_float(),
-            bit_planes: self.config.coding == CodingPolicy::Bitshuffle,
-            resident: true,
-        }
+    /// The variant for chunks of which nothing is known.
+    pub(super) fn unknown(&self) -> EncodeVariant {
+        EncodeVariant { resident: true, ..EncodeVariant::unknown(self.layout, self.config) }
     }
 
-    fn plan(&self, chunks: usize, variant: EncodeVariant, memory: &Memory) -> EncodePlan {
-        EncodePlan::new(&self.key(chunks, variant), self.layout, variant, memory)
+    pub(super) fn key(&self, chunks: usize, variant: EncodeVariant) -> Key<EncodeVariant> {
+        Key { layout: *self.layout, chunks, variant }
     }
 
-    pub(super) fn key(&self, chunks: usize, variant: EncodeVariant) -> Key {
-        Key { scalar: self.layout.scalar, shape: self.layout.shape, chunks, variant: Variant::Encode(variant) }
-    }
-
-    /// A plan in a room, whose results go to the room's, with the chunks at `addresses`.
-    fn plan_in(&self, room: &mut Room, variant: EncodeVariant, addresses: &[Address]) -> Result<EncodePlan> {
-        let chunks = addresses.len();
-        room.reserve_arrays(self.plan(chunks, variant, &Memory::default()).len)?;
-        let values = room.send_table(addresses)?;
-        let memory = Memory {
-            arrays: room.arrays.address(),
-            tables: self.device.loaded().tables(),
-            values,
-            results: room.results.address(),
-            ..Memory::default()
-        };
-        Ok(self.plan(chunks, variant, &memory))
-    }
-
-    /// Makes the streams of a set, whose lengths are known when this returns. `are_packed`: those on the device are one behind the other in `room.streams`
-    /// then, or will be when the room's launches have ended. Otherwise they are wherever they were made.
+    /// Makes the streams of a set, whose lengths are known when this returns. `are_packed`: those on the device are one behind the other in `session.streams`
+    /// then, or will be when the session's launches have ended. Otherwise they are wherever they were made.
     pub(super) fn make(
         &self,
-        room: &mut Room,
+        session: &mut SetSession,
         set: &Range<usize>,
         are_packed: bool,
     ) -> std::result::Result<Vec<Stream>, Failure> {
@@ -167,67 +146,51 @@ impl<'a> Compressing<'a> {
         let table_len =
             2 * (size_of::<Address>() + size_of::<EncodeParameters>()) + 3 * size_of::<CopiedBox>() + 2 * size_of::<CopiedRun>();
         // Each variant of a chunk has three tables and its books, each way of copying one.
-        room.begin(count * table_len + VARIANTS * size_of::<DatasetBooks>() + FILL_LEN, 4 * VARIANTS + 8)?;
-        room.results.grow(count * size_of::<EncodeResult>())?;
-        room.streams.grow(count * aligned(max_stream_len(self.layout)) as usize)?;
-        let addresses = &self.gather(room, set)?;
-        let mut streams = memory::collect((0..count).map(|_| Stream::NotMade))?;
-        let mut decisions = self.decide(room, addresses, set)?;
-        let mut packed = 0;
-        let mut too_long = Vec::new();
-        loop {
-            let open = |decision: &Option<Decision>| match decision {
-                Some(Decision::Kernels { variant, .. }) => Some(*variant),
-                _ => None,
-            };
-            let Some(variant) = decisions.iter().find_map(open) else { break };
-            let chosen = memory::collect((0..count).filter(|&chunk| open(&decisions[chunk]) == Some(variant)))?;
-            let lengths = self.compress_group(room, variant, &chosen, addresses, &decisions)?;
-            // The next variant's job takes the place of these streams.
-            let stay = !are_packed && decisions.iter().filter(|decision| open(decision).is_some()).count() == chosen.len();
+        session.reserve_tables(count * table_len + VARIANTS * size_of::<DatasetBooks>() + FILL_LEN, 4 * VARIANTS + 8)?;
+        session.results.grow(count * size_of::<u64>())?;
+        session.streams.grow(count * aligned(max_stream_len(self.layout)) as usize)?;
+        let addresses = &self.gather(session, set)?;
+        let mut streams = memory::collect((0..count).map(|_| Stream::OnHost(Vec::new())))?;
+        let mut tasks = Vec::new();
+        for (chunk, decision) in self.decide(session, addresses, set)?.into_iter().enumerate() {
+            match decision {
+                Decision::Kernels(task) => memory::push(&mut tasks, (chunk, task))?,
+                Decision::Made(bytes) => streams[chunk] = Stream::OnHost(bytes),
+            }
+        }
+        let groups = by_variant(tasks, |(_, task)| task.variant)?;
+        let (mut packed, mut too_long) = (session.streams.address(), Vec::new());
+        for (number, group) in groups.iter().enumerate() {
+            let made = self.compress_group(session, group, addresses)?;
+            // The next group's job takes the place of these streams.
+            let stay = !are_packed && number + 1 == groups.len();
             let mut runs = Vec::new();
-            memory::reserve(&mut runs, chosen.len())?;
-            for (&chunk, (length, output)) in chosen.iter().zip(&lengths) {
-                let is_lossless = matches!(decisions[chunk], Some(Decision::Kernels { is_lossless: true, .. }));
-                decisions[chunk] = None;
-                if *length > self.layout.chunk_bytes() && !is_lossless {
+            memory::reserve(&mut runs, made.len())?;
+            for (&(chunk, ref task), (length, output)) in group.iter().zip(made) {
+                if length > self.layout.chunk_bytes() && !task.is_lossless {
                     memory::push(&mut too_long, chunk)?;
-                    continue;
+                } else if stay {
+                    streams[chunk] = Stream::OnDevice { address: output, length };
+                } else {
+                    runs.push(CopiedRun { from: output, to: packed, bytes: length });
+                    streams[chunk] = Stream::OnDevice { address: packed, length };
+                    packed += aligned(length);
                 }
-                if stay {
-                    streams[chunk] = Stream::OnDevice { address: *output, length: *length };
-                    continue;
-                }
-                let address = room.streams.address() + packed;
-                runs.push(CopiedRun { from: *output, to: address, bytes: *length });
-                streams[chunk] = Stream::OnDevice { address, length: *length };
-                packed += aligned(*length);
             }
-            copy_runs(room, self.kernels(), &runs)?;
+            copy_runs(session, self.kernels(), &runs)?;
         }
-        for (stream, decision) in streams.iter_mut().zip(&mut decisions) {
-            if let Some(Decision::Made(bytes)) = decision.take() {
-                *stream = Stream::OnHost(bytes);
-            }
-        }
-        if !too_long.is_empty() {
-            let made = self.look(room, addresses, &too_long, set.start, &|chunk, workspace| {
-                Ok(Decision::Made(self.make_on_host(chunk, workspace)?))
-            })?;
-            for (chunk, decision) in too_long.into_iter().zip(made) {
-                if let Decision::Made(bytes) = decision {
-                    streams[chunk] = Stream::OnHost(bytes);
-                }
-            }
+        let make = |chunk: &[u8], workspace: &mut Workspace| self.make_on_host(chunk, workspace);
+        for (&chunk, bytes) in too_long.iter().zip(self.look(session, addresses, &too_long, set.start, &make)?) {
+            streams[chunk] = Stream::OnHost(bytes);
         }
         Ok(streams)
     }
 
     /// Addresses of a set's chunks in C order. Those that are not so where the caller has them are gathered.
-    fn gather(&self, room: &mut Room, set: &Range<usize>) -> std::result::Result<Vec<Address>, Failure> {
+    fn gather(&self, session: &mut SetSession, set: &Range<usize>) -> std::result::Result<Vec<Address>, Failure> {
         let Resident { axes, parts, .. } = *self.values;
         let parts = &parts[set.clone()];
-        let addresses = self.values.dense_addresses(room, set, self.chunk_len())?;
+        let addresses = self.values.dense_addresses(session, set, self.chunk_len())?;
         let (mut gathered, mut filled) = (Boxes::new(Way::Gather), Boxes::new(Way::Fill));
         let mut filling = None;
         for (part, &address) in parts.iter().zip(&addresses).filter(|(part, _)| !self.values.is_dense(part)) {
@@ -235,13 +198,13 @@ impl<'a> Compressing<'a> {
                 _ if part.is_whole => {}
                 Some(under) => {
                     assert_eq!(under.len(), self.chunk_len(), "a chunk has all its bytes");
-                    room.ring.send(&room.stream, &[], under, address)?;
+                    session.ring.send(&session.stream, &[], under, address)?;
                     // The ring is free again only then.
-                    room.wait()?;
+                    session.wait()?;
                 }
                 None => {
                     if filling.is_none() {
-                        filling = Some(room.send_table(&[self.fill_value()])?);
+                        filling = Some(session.send_table(&[self.fill_value()])?);
                     }
                     filled.add_filled(axes, filling.unwrap_or_default(), address)?;
                 }
@@ -251,8 +214,8 @@ impl<'a> Compressing<'a> {
             }
         }
         let kernels = self.kernels().of_type(self.layout.scalar);
-        filled.launch(room, kernels, axes)?;
-        gathered.launch(room, kernels, axes)?;
+        filled.launch(session, kernels, axes)?;
+        gathered.launch(session, kernels, axes)?;
         Ok(addresses)
     }
 
@@ -271,21 +234,21 @@ impl<'a> Compressing<'a> {
     /// Decides what is to be done with each chunk.
     fn decide(
         &self,
-        room: &mut Room,
+        session: &mut SetSession,
         addresses: &[Address],
         set: &Range<usize>,
-    ) -> std::result::Result<Vec<Option<Decision>>, Failure> {
+    ) -> std::result::Result<Vec<Decision>, Failure> {
         let count = addresses.len();
-        let mut decisions = memory::collect((0..count).map(|_| None))?;
+        let mut decisions: Vec<Option<Decision>> = memory::collect((0..count).map(|_| None))?;
         if let Some(choice) = &self.choice {
             let found = self.found.get().and_then(|found| found.get(set.clone()));
             let own;
             let found = match found {
                 Some(found) => found,
                 None => {
-                    self.choose(room, choice, addresses)?;
-                    room.wait()?;
-                    own = self.found_in(room, count)?;
+                    self.start_looking(session, choice, addresses)?;
+                    session.wait()?;
+                    own = self.found_in(session, count)?;
                     &own
                 }
             };
@@ -295,11 +258,11 @@ impl<'a> Compressing<'a> {
         }
         let open = memory::collect((0..decisions.len()).filter(|&chunk| decisions[chunk].is_none()))?;
         let looked_at =
-            self.look(room, addresses, &open, set.start, &|chunk, workspace| self.decide_on_host(chunk, workspace))?;
+            self.look(session, addresses, &open, set.start, &|chunk, workspace| self.decide_on_host(chunk, workspace))?;
         for (chunk, decision) in open.into_iter().zip(looked_at) {
             decisions[chunk] = Some(decision);
         }
-        Ok(decisions)
+        Ok(memory::collect(decisions.into_iter().flatten())?)
     }
 
     /// What follows from a chunk's inspection and the byte of its predictor; `None` if the host has to look at it.
@@ -311,24 +274,21 @@ impl<'a> Compressing<'a> {
             return None;
         }
         let (grid, predictor) = chosen_by_kernels(predictor, choice, self.layout)?;
-        Some(self.kernels_with(self.config, &grid, predictor, true))
+        Some(self.kernels_with(self.config, &grid, predictor, false))
     }
 
     fn constant(&self) -> Decision {
-        Decision::Kernels { variant: self.variant(false, false), parameters: constant_parameters(self.layout), is_lossless: true }
+        Decision::Kernels(Task { variant: self.unknown(), parameters: constant_parameters(self.layout), is_lossless: true })
     }
 
     /// `config` has a settled bound.
-    fn kernels_with(&self, config: &Config<'_>, grid: &Grid, predictor: Predictor, needs_no_inspection: bool) -> Decision {
-        let variant = EncodeVariant {
-            linear: matches!(grid, Grid::Linear(_)),
-            ..self.variant(predictor.is_interpolation(), needs_no_inspection)
-        };
-        Decision::Kernels {
-            variant,
+    fn kernels_with(&self, config: &Config<'_>, grid: &Grid, predictor: Predictor, inspected: bool) -> Decision {
+        let variant = EncodeVariant::chosen(self.layout, config, grid, predictor, inspected);
+        Decision::Kernels(Task {
+            variant: EncodeVariant { resident: true, ..variant },
             parameters: encode_parameters(self.layout, config, grid, predictor),
             is_lossless: config.bound == ErrorBound::Lossless,
-        }
+        })
     }
 
     /// Settles a chunk's bound and chooses grid and predictor, or makes its stream if that has to be made for it.
@@ -344,9 +304,7 @@ impl<'a> Compressing<'a> {
             return Ok(Decision::Made(self.make_on_host(chunk, workspace)?));
         };
         let (grid, predictor) = workspace.choose(chunk, self.layout, &config)?;
-        // Only on an absolute bound's grid do the kernels look for a lattice; none of these chunks is constant.
-        let is_searched = matches!(config.bound, ErrorBound::Absolute(_)) && self.layout.scalar.is_float();
-        Ok(self.kernels_with(&config, &grid, predictor, !is_searched))
+        Ok(self.kernels_with(&config, &grid, predictor, may_have_lattice(chunk, self.layout, &config)))
     }
 
     /// Makes a chunk's stream the ordinary way.
@@ -364,63 +322,56 @@ impl<'a> Compressing<'a> {
         Ok(stream)
     }
 
-    /// Copies chunks to the host and has several threads decide on them. The chunks are numbers within the set, which begins with chunk `first` of the batch.
-    fn look(
+    /// Copies chunks to the host, and has several threads look at them. What `work` returned for each. The chunks are numbers within the set, which begins with
+    /// chunk `first` of the batch.
+    fn look<T: Send>(
         &self,
-        room: &mut Room,
+        session: &mut SetSession,
         addresses: &[Address],
         chunks: &[usize],
         first: usize,
-        decide: &(impl Fn(&[u8], &mut Workspace) -> std::result::Result<Decision, Fault> + Sync),
-    ) -> std::result::Result<Vec<Decision>, Failure> {
+        work: &(impl Fn(&[u8], &mut Workspace) -> std::result::Result<T, Fault> + Sync),
+    ) -> std::result::Result<Vec<T>, Failure> {
         if chunks.is_empty() {
             return Ok(Vec::new());
         }
         let len = self.chunk_len();
-        room.on_host.grow(chunks.len() * len)?;
+        session.on_host.grow(chunks.len() * len)?;
         for (place, &chunk) in chunks.iter().enumerate() {
-            download(&room.stream, addresses[chunk], room.on_host.address() + (place * len) as u64, len)?;
+            download(&session.stream, addresses[chunk], session.on_host.address() + (place * len) as u64, len)?;
         }
-        room.wait()?;
-        room.reserve_workspaces(threads_for(chunks.len()))?;
-        let (on_host, workspaces) = (&room.on_host, &mut room.workspaces);
-        let decisions = spread(workspaces, chunks.len(), &|place, workspace| {
-            decide(on_host.bytes(place * len..(place + 1) * len), workspace)
-        })?;
+        session.wait()?;
+        session.reserve_workspaces(threads_for(chunks.len()))?;
+        let (on_host, workspaces) = (&session.on_host, &mut session.workspaces);
+        let found =
+            spread(workspaces, chunks.len(), &|place, workspace| work(on_host.bytes(place * len..(place + 1) * len), workspace))?;
         let mut done = Vec::new();
         memory::reserve(&mut done, chunks.len())?;
-        for (decision, &chunk) in decisions.into_iter().zip(chunks) {
-            done.push(decision.map_err(|fault| Failure::of(first + chunk, fault))?);
+        for (found, &chunk) in found.into_iter().zip(chunks) {
+            done.push(found.map_err(|fault| Failure::of(first + chunk, fault))?);
         }
         Ok(done)
     }
 
-    /// Compresses chunks of one variant. Returns length and address of each stream. The room's next job overwrites the streams.
+    /// Compresses chunks of one variant. Returns length and address of each stream. The session's next job overwrites the streams.
     fn compress_group(
         &self,
-        room: &mut Room,
-        variant: EncodeVariant,
-        chosen: &[usize],
+        session: &mut SetSession,
+        group: &[(usize, Task)],
         addresses: &[Address],
-        decisions: &[Option<Decision>],
     ) -> Result<Vec<(u64, Address)>> {
         let loaded = self.device.loaded();
-        let addresses = memory::collect(chosen.iter().map(|&chunk| addresses[chunk]))?;
-        let parameters = memory::collect(chosen.iter().filter_map(|&chunk| match &decisions[chunk] {
-            Some(Decision::Kernels { parameters, .. }) => Some(*parameters),
-            _ => None,
-        }))?;
-        let plan = self.plan_in(room, variant, &addresses)?;
+        let addresses = memory::collect(group.iter().map(|&(chunk, _)| addresses[chunk]))?;
+        let parameters = memory::collect(group.iter().map(|(_, task)| task.parameters))?;
+        let plan: EncodePlan = session.place(loaded, &self.key(group.len(), group[0].1.variant), &addresses)?;
         if !self.config.books.is_empty() {
-            room.send(&[self.books], plan.job.dataset_books.address())?;
+            session.send(&[self.books], plan.job.dataset_books.address())?;
         }
-        room.send(&parameters, plan.job.parameters.address())?;
-        plan.enqueue(&room.stream, &loaded.kernels, loaded.multiprocessors, |_| Ok(()))?;
-        room.wait()?;
-        Ok(memory::collect((0..chosen.len()).map(|chunk| {
-            let result: EncodeResult = room.result(0, chunk);
-            (result.length, plan.job.output.address() + chunk as u64 * plan.job.output_stride)
-        }))?)
+        session.send(&parameters, plan.job.parameters.address())?;
+        plan.enqueue(&session.stream, loaded)?;
+        session.wait()?;
+        let output = |chunk: usize| plan.job.output.address() + chunk as u64 * plan.job.output_stride;
+        Ok(memory::collect((0..group.len()).map(|chunk| (session.result(chunk), output(chunk))))?)
     }
 }
 
@@ -429,10 +380,10 @@ const VARIANTS: usize = 8;
 /// Bytes of the table of a fill value.
 const FILL_LEN: usize = size_of::<u64>();
 
-/// Threads for decisions on `count` chunks of a set. Each room has a set at a time.
+/// Threads for decisions on `count` chunks of a set. Each session has a set at a time.
 fn threads_for(count: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    (cores / MAX_ROOMS).clamp(1, MAX_LOOKING).min(count.max(1))
+    (cores / MAX_SET_SESSIONS).clamp(1, MAX_LOOKING).min(count.max(1))
 }
 
 /// Does `work` for the numbers 0 to `count`, on a thread for each of the states. What it returned, in their order.

@@ -15,7 +15,7 @@ use quire_codec::{Coding, Layout, Unverified, Workspace, memory};
 use super::boxes::{Boxes, Way, copy_runs};
 use super::packed::aligned;
 use super::sets::{in_sets, set_len};
-use super::{Failure, Fault, Resident};
+use super::{Failure, Fault, Resident, by_variant};
 use crate::declare::Address;
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -23,8 +23,8 @@ use crate::job::{CopiedBox, CopiedRun, DECODE_OK, DecodeParameters, DecodeState}
 use crate::launch::Kernels;
 use crate::memory::{bytes_of, upload};
 use crate::parameters::decode_parameters_of;
-use crate::plan::{DecodePlan, DecodeVariant, Key, Memory, Variant};
-use crate::room::Room;
+use crate::plan::{DecodePlan, DecodeVariant, Key, Plan};
+use crate::set_session::SetSession;
 
 /// Most bytes of a stream's header and of a body's fixed part, with room to spare.
 const FIXED: usize = 128;
@@ -96,10 +96,10 @@ impl Device {
         let listed = most_listed(layout.shape.elements()) as usize * (size_of::<u32>() + layout.scalar.size());
         let head = (FIXED + listed + PLANE_HEADER_LEN).next_multiple_of(256);
         let batch = Decompressing { device: self, streams, values, layout, is_for_kernels, head };
-        let job_len = batch.plan(1, DecodeVariant::LARGEST, &Memory::default()).len;
+        let job_len = DecodePlan::needed(&batch.key(1, DecodeVariant::LARGEST));
         let refused = std::sync::atomic::AtomicUsize::new(0);
-        let work = |room: &mut Room, set: Range<usize>| {
-            let found = batch.decompress(room, &set)?;
+        let work = |session: &mut SetSession, set: Range<usize>| {
+            let found = batch.decompress(session, &set)?;
             refused.fetch_add(found, std::sync::atomic::Ordering::Relaxed);
             Ok(())
         };
@@ -117,48 +117,43 @@ impl<'a> Decompressing<'a> {
         self.layout.chunk_bytes() as usize
     }
 
-    fn plan(&self, chunks: usize, variant: DecodeVariant, memory: &Memory) -> DecodePlan {
-        let key = Key { scalar: self.layout.scalar, shape: self.layout.shape, chunks, variant: Variant::Decode(variant) };
-        DecodePlan::new(&key, self.layout, variant, memory)
+    fn key(&self, chunks: usize, variant: DecodeVariant) -> Key<DecodeVariant> {
+        Key { layout: *self.layout, chunks, variant }
     }
 
     /// Decompresses a set. Returns how many streams the GPU refused and the CPU decoded.
-    fn decompress(&self, room: &mut Room, set: &Range<usize>) -> std::result::Result<usize, Failure> {
+    fn decompress(&self, session: &mut SetSession, set: &Range<usize>) -> std::result::Result<usize, Failure> {
         let count = set.len();
         let table_len = size_of::<Address>() + 2 * size_of::<CopiedBox>() + 4 * size_of::<CopiedRun>();
         // Each variant has two tables, each way of copying one.
-        room.begin(count * table_len, 2 * count.min(VARIANTS) + 8)?;
-        room.results.grow(count * self.head.max(size_of::<DecodeState>()))?;
-        let sources = self.sources(room, set)?;
-        let targets = self.values.dense_addresses(room, set, self.chunk_len())?;
-        let staged = self.stage(room, &sources)?;
-        let mut is_done = memory::collect(sources.iter().map(|source| !matches!(source, Source::Kernels { .. })))?;
+        session.reserve_tables(count * table_len, 2 * count.min(VARIANTS) + 8)?;
+        session.results.grow(count * self.head.max(size_of::<DecodeState>()))?;
+        let sources = self.sources(session, set)?;
+        let targets = self.values.dense_addresses(session, set, self.chunk_len())?;
+        let staged = self.stage(session, &sources)?;
+        let coded = sources.iter().enumerate().filter_map(|(chunk, source)| match source {
+            Source::Kernels { stream, variant, .. } => Some((chunk, *stream, *variant)),
+            _ => None,
+        });
         let mut refused = Vec::new();
-        while let Some(first) = is_done.iter().position(|&is_done| !is_done) {
-            let variant_of =
-                |source: &Source<'_>| if let Source::Kernels { variant, .. } = source { Some(*variant) } else { None };
-            let Some(variant) = variant_of(&sources[first]) else { unreachable!("others are done") };
-            let chosen = memory::collect((0..count).filter(|&chunk| variant_of(&sources[chunk]) == Some(variant)))?;
-            self.decode_group(room, variant, &chosen, &sources, &staged, &targets, &mut refused)?;
-            for chunk in chosen {
-                is_done[chunk] = true;
-            }
+        for group in by_variant(coded, |&(.., variant)| variant)? {
+            self.decode_group(session, &group, &staged, &targets, &mut refused)?;
         }
         for &chunk in &refused {
             // The CPU's decoder finds the reason and has the words for it.
             let decoded = self
-                .decode_on_host(room, self.streams[set.start + chunk])
+                .decode_on_host(session, self.streams[set.start + chunk])
                 .map_err(|fault| Failure::of(set.start + chunk, fault))?;
-            room.ring.send(&room.stream, &[], &decoded, targets[chunk])?;
-            room.wait()?;
+            session.ring.send(&session.stream, &[], &decoded, targets[chunk])?;
+            session.wait()?;
         }
-        self.place(room, set, &sources, &staged, &targets)?;
-        room.wait()?;
+        self.place(session, set, &sources, &staged, &targets)?;
+        session.wait()?;
         Ok(refused.len())
     }
 
     /// Looks at the streams' headers.
-    fn sources(&self, room: &mut Room, set: &Range<usize>) -> std::result::Result<Vec<Source<'a>>, Failure> {
+    fn sources(&self, session: &mut SetSession, set: &Range<usize>) -> std::result::Result<Vec<Source<'a>>, Failure> {
         let streams = &self.streams[set.clone()];
         let mut heads = Vec::new();
         memory::reserve(&mut heads, streams.len())?;
@@ -166,37 +161,42 @@ impl<'a> Decompressing<'a> {
             if let ResidentStream::Device { address, length } = *stream {
                 heads.push(CopiedRun {
                     from: address,
-                    to: room.results.address() + (chunk * self.head) as u64,
+                    to: session.results.address() + (chunk * self.head) as u64,
                     bytes: length.min(self.head as u64),
                 });
             }
         }
-        copy_runs(room, self.kernels(), &heads)?;
+        copy_runs(session, self.kernels(), &heads)?;
         if !heads.is_empty() {
-            room.wait()?;
+            session.wait()?;
         }
         let mut sources = Vec::new();
         memory::reserve(&mut sources, streams.len())?;
         for (chunk, &stream) in streams.iter().enumerate() {
-            let source = self.source(room, chunk, stream).map_err(|fault| Failure::of(set.start + chunk, fault))?;
+            let source = self.source(session, chunk, stream).map_err(|fault| Failure::of(set.start + chunk, fault))?;
             sources.push(source);
         }
         Ok(sources)
     }
 
-    fn source(&self, room: &mut Room, chunk: usize, stream: ResidentStream<'a>) -> std::result::Result<Source<'a>, Fault> {
+    fn source(
+        &self,
+        session: &mut SetSession,
+        chunk: usize,
+        stream: ResidentStream<'a>,
+    ) -> std::result::Result<Source<'a>, Fault> {
         let (head, length) = match stream {
             ResidentStream::Value(value) => return Ok(Source::Constant(u64::from_le_bytes(value))),
             ResidentStream::Values(values) => return Ok(Source::Decoded(self.copy_of(values)?)),
             ResidentStream::Host(bytes) => (bytes, bytes.len()),
             ResidentStream::Device { length, .. } => {
                 let length = usize::try_from(length).map_err(|_| quire_codec::Error::OutOfMemory { bytes: length })?;
-                (room.results.bytes(chunk * self.head..chunk * self.head + length.min(self.head)), length)
+                (session.results.bytes(chunk * self.head..chunk * self.head + length.min(self.head)), length)
             }
         };
         let found = match Unverified::read(head) {
             // The header of a stored stream says how long that is.
-            Err(_) if length > head.len() => return Ok(Source::Decoded(self.decode_on_host(room, stream)?)),
+            Err(_) if length > head.len() => return Ok(Source::Decoded(self.decode_on_host(session, stream)?)),
             found => found?,
         };
         let header = found.header();
@@ -223,7 +223,7 @@ impl<'a> Decompressing<'a> {
                 return Ok(Source::Constant(u64::from_le_bytes(bytes)));
             }
         }
-        Ok(Source::Decoded(self.decode_on_host(room, stream)?))
+        Ok(Source::Decoded(self.decode_on_host(session, stream)?))
     }
 
     fn copy_of(&self, values: &[u8]) -> quire_codec::Result<Vec<u8>> {
@@ -237,7 +237,7 @@ impl<'a> Decompressing<'a> {
     }
 
     /// Verifies a stream and decodes it on the CPU.
-    fn decode_on_host(&self, room: &mut Room, stream: ResidentStream<'_>) -> std::result::Result<Vec<u8>, Fault> {
+    fn decode_on_host(&self, session: &mut SetSession, stream: ResidentStream<'_>) -> std::result::Result<Vec<u8>, Fault> {
         let mut fetched = Vec::new();
         let bytes = match stream {
             ResidentStream::Value(_) | ResidentStream::Values(_) => unreachable!("there is no stream to decode"),
@@ -245,7 +245,7 @@ impl<'a> Decompressing<'a> {
             ResidentStream::Device { address, length } => {
                 let length = usize::try_from(length).map_err(|_| quire_codec::Error::OutOfMemory { bytes: length })?;
                 memory::resize(&mut fetched, length)?;
-                room.ring.receive(&room.stream, address, &mut fetched)?;
+                session.ring.receive(&session.stream, address, &mut fetched)?;
                 &fetched
             }
         };
@@ -259,14 +259,14 @@ impl<'a> Decompressing<'a> {
         }
         let mut values = Vec::new();
         memory::resize(&mut values, self.chunk_len())?;
-        room.reserve_workspaces(1)?;
-        let workspace: &mut Workspace = &mut room.workspaces[0];
+        session.reserve_workspaces(1)?;
+        let workspace: &mut Workspace = &mut session.workspaces[0];
         workspace.decompress_verified(&verified, &mut values)?;
         Ok(values)
     }
 
     /// Sends the parameters, streams and values that the host has, in one piece. Returns the address of each chunk's part.
-    fn stage(&self, room: &mut Room, sources: &[Source<'_>]) -> Result<Vec<Address>> {
+    fn stage(&self, session: &mut SetSession, sources: &[Source<'_>]) -> Result<Vec<Address>> {
         let staged_len = |source: &Source<'_>| -> usize {
             match source {
                 Source::Kernels { stream: ResidentStream::Host(bytes), .. } => size_of::<DecodeParameters>() + bytes.len(),
@@ -276,8 +276,8 @@ impl<'a> Decompressing<'a> {
             }
         };
         let total: u64 = sources.iter().map(|source| aligned(staged_len(source) as u64)).sum();
-        room.on_host.grow(total as usize)?;
-        room.streams.grow(total as usize)?;
+        session.on_host.grow(total as usize)?;
+        session.streams.grow(total as usize)?;
         let mut at = 0;
         let staged = memory::collect(sources.iter().map(|source| {
             let place = at;
@@ -285,7 +285,7 @@ impl<'a> Decompressing<'a> {
             place
         }))?;
         for (source, &at) in sources.iter().zip(&staged) {
-            let mut put = |at: usize, bytes: &[u8]| room.on_host.bytes_mut(at..at + bytes.len()).copy_from_slice(bytes);
+            let mut put = |at: usize, bytes: &[u8]| session.on_host.bytes_mut(at..at + bytes.len()).copy_from_slice(bytes);
             match source {
                 Source::Kernels { stream, parameters, .. } => {
                     put(at, bytes_of(parameters));
@@ -298,57 +298,40 @@ impl<'a> Decompressing<'a> {
             }
         }
         if total > 0 {
-            upload(&room.stream, room.on_host.address(), room.streams.address(), total as usize)?;
+            upload(&session.stream, session.on_host.address(), session.streams.address(), total as usize)?;
         }
-        let base = room.streams.address();
+        let base = session.streams.address();
         Ok(memory::collect(staged.into_iter().map(|at| base + at as u64))?)
     }
 
     /// Decodes streams of one variant. Adds the chunks that the kernels refuse to `refused`.
-    #[expect(clippy::too_many_arguments, reason = "what is known of the set's chunks, by kind")]
     fn decode_group(
         &self,
-        room: &mut Room,
-        variant: DecodeVariant,
-        chosen: &[usize],
-        sources: &[Source<'_>],
+        session: &mut SetSession,
+        group: &[(usize, ResidentStream<'_>, DecodeVariant)],
         staged: &[Address],
         targets: &[Address],
         refused: &mut Vec<usize>,
     ) -> Result<()> {
-        let loaded = self.device.loaded();
-        let count = chosen.len();
-        room.arrays.grow(self.plan(count, variant, &Memory::default()).len)?;
-        let targets = memory::collect(chosen.iter().map(|&chunk| targets[chunk]))?;
-        let memory_of_plan = Memory {
-            arrays: room.arrays.address(),
-            tables: loaded.tables(),
-            values: room.send_table(&targets)?,
-            results: room.results.address(),
-            ..Memory::default()
-        };
-        let plan = self.plan(count, variant, &memory_of_plan);
-        let mut runs = Vec::new();
-        memory::reserve(&mut runs, 2 * count)?;
         const HEAD_LEN: u64 = size_of::<DecodeParameters>() as u64;
-        for (slot, &chunk) in chosen.iter().enumerate() {
+        let loaded = self.device.loaded();
+        let targets = memory::collect(group.iter().map(|&(chunk, ..)| targets[chunk]))?;
+        let plan: DecodePlan = session.place(loaded, &self.key(group.len(), group[0].2), &targets)?;
+        let mut runs = Vec::new();
+        memory::reserve(&mut runs, 2 * group.len())?;
+        for (slot, &(chunk, stream, _)) in group.iter().enumerate() {
             let to = plan.job.input.address() + slot as u64 * plan.job.input_stride;
-            match sources[chunk] {
-                Source::Kernels { stream: ResidentStream::Host(bytes), .. } => {
-                    runs.push(CopiedRun { from: staged[chunk], to, bytes: HEAD_LEN + bytes.len() as u64 });
-                }
-                Source::Kernels { stream: ResidentStream::Device { address, length }, .. } => {
-                    runs.push(CopiedRun { from: staged[chunk], to, bytes: HEAD_LEN });
-                    runs.push(CopiedRun { from: address, to: to + HEAD_LEN, bytes: length });
-                }
-                _ => unreachable!("the kernels decode what was chosen"),
+            let bytes = if let ResidentStream::Host(bytes) = stream { bytes.len() as u64 } else { 0 };
+            runs.push(CopiedRun { from: staged[chunk], to, bytes: HEAD_LEN + bytes });
+            if let ResidentStream::Device { address, length } = stream {
+                runs.push(CopiedRun { from: address, to: to + HEAD_LEN, bytes: length });
             }
         }
-        copy_runs(room, &loaded.kernels, &runs)?;
-        plan.enqueue(&room.stream, &loaded.kernels, loaded.multiprocessors, |_| Ok(()))?;
-        room.wait()?;
-        for (slot, &chunk) in chosen.iter().enumerate() {
-            let state: DecodeState = room.result(0, slot);
+        copy_runs(session, &loaded.kernels, &runs)?;
+        plan.enqueue(&session.stream, loaded)?;
+        session.wait()?;
+        for (slot, &(chunk, ..)) in group.iter().enumerate() {
+            let state: DecodeState = session.result(slot);
             if state.error != DECODE_OK {
                 memory::push(refused, chunk)?;
             }
@@ -359,7 +342,7 @@ impl<'a> Decompressing<'a> {
     /// Starts writing constant chunks and those that the host has decoded, and copying chunks to where the caller wants them.
     fn place(
         &self,
-        room: &mut Room,
+        session: &mut SetSession,
         set: &Range<usize>,
         sources: &[Source<'_>],
         staged: &[Address],
@@ -380,8 +363,8 @@ impl<'a> Decompressing<'a> {
                 scattered.add(part, target)?;
             }
         }
-        copy_runs(room, self.kernels(), &decoded)?;
-        filled.launch(room, kernels, axes)?;
-        scattered.launch(room, kernels, axes)
+        copy_runs(session, self.kernels(), &decoded)?;
+        filled.launch(session, kernels, axes)?;
+        scattered.launch(session, kernels, axes)
     }
 }

@@ -18,7 +18,7 @@ use crate::device::Device;
 use crate::job::CopiedRun;
 use crate::launch::Kernels;
 use crate::memory::{download, upload};
-use crate::room::Room;
+use crate::set_session::SetSession;
 
 impl Device {
     /// Compresses chunks in device memory to streams in the host's. `take` gets the number of each chunk and its stream, on several threads and in any order.
@@ -82,19 +82,19 @@ struct Delivery<'a, 'p> {
 }
 
 impl Work for Delivery<'_, '_> {
-    fn start_first(&self, room: &mut Room, chunks: usize) -> Result<bool, Failure> {
-        Ok(self.batch.start_choosing(room, chunks)?)
+    fn start_first(&self, session: &mut SetSession, chunks: usize) -> Result<bool, Failure> {
+        Ok(self.batch.start_choosing(session, chunks)?)
     }
 
-    fn end_first(&self, room: &mut Room, chunks: usize) -> Result<(), Failure> {
-        Ok(self.batch.end_choosing(room, chunks)?)
+    fn end_first(&self, session: &mut SetSession, chunks: usize) -> Result<(), Failure> {
+        Ok(self.batch.end_choosing(session, chunks)?)
     }
 
-    fn run(&self, room: &mut Room, set: Range<usize>) -> Result<(), Failure> {
-        let streams = self.batch.make(room, &set, matches!(self.to, To::Host(_)))?;
+    fn run(&self, session: &mut SetSession, set: Range<usize>) -> Result<(), Failure> {
+        let streams = self.batch.make(session, &set, matches!(self.to, To::Host(_)))?;
         match self.to {
-            To::Host(take) => deliver_to_host(room, &set, &streams, take),
-            To::Device(packed) => deliver_to_device(room, self.batch.kernels(), &set, &streams, packed),
+            To::Host(take) => deliver_to_host(session, &set, &streams, take),
+            To::Device(packed) => deliver_to_device(session, self.batch.kernels(), &set, &streams, packed),
         }
     }
 
@@ -107,27 +107,26 @@ impl Work for Delivery<'_, '_> {
 
 /// Hands the packed streams of a set to the caller on the host.
 fn deliver_to_host(
-    room: &mut Room,
+    session: &mut SetSession,
     set: &Range<usize>,
     streams: &[Stream],
     take: &(dyn Fn(usize, &[u8]) -> quire_codec::Result<()> + Sync),
 ) -> Result<(), Failure> {
-    let base = room.streams.address();
+    let base = session.streams.address();
     let end = |stream: &Stream| if let Stream::OnDevice { address, length } = stream { address - base + length } else { 0 };
     let packed_len = streams.iter().map(end).max().unwrap_or(0) as usize;
     if packed_len > 0 {
-        room.on_host.grow(packed_len)?;
-        download(&room.stream, base, room.on_host.address(), packed_len)?;
+        session.on_host.grow(packed_len)?;
+        download(&session.stream, base, session.on_host.address(), packed_len)?;
     }
-    room.wait()?;
+    session.wait()?;
     for (chunk, stream) in set.clone().zip(streams) {
         let bytes = match stream {
             Stream::OnDevice { address, length } => {
                 let at = (address - base) as usize;
-                room.on_host.bytes(at..at + *length as usize)
+                session.on_host.bytes(at..at + *length as usize)
             }
             Stream::OnHost(bytes) => bytes,
-            Stream::NotMade => unreachable!("each chunk has a decision"),
         };
         take(chunk, bytes).map_err(|error| Failure::of(chunk, error))?;
     }
@@ -136,7 +135,7 @@ fn deliver_to_host(
 
 /// Copies the streams of a set to their places.
 fn deliver_to_device(
-    room: &mut Room,
+    session: &mut SetSession,
     kernels: &Kernels,
     set: &Range<usize>,
     streams: &[Stream],
@@ -144,10 +143,10 @@ fn deliver_to_device(
 ) -> Result<(), Failure> {
     let on_host: u64 =
         streams.iter().map(|stream| if let Stream::OnHost(bytes) = stream { aligned(bytes.len() as u64) } else { 0 }).sum();
-    room.on_host.grow(on_host as usize)?;
+    session.on_host.grow(on_host as usize)?;
     let Some(target) = packed.place(set.start, streams.iter().map(Stream::len)) else {
-        // The room's kernels still read the caller's values.
-        return Ok(room.wait()?);
+        // The session's kernels still read the caller's values.
+        return Ok(session.wait()?);
     };
     let (mut runs, mut to, mut sent) = (Vec::new(), target, 0);
     memory::reserve(&mut runs, streams.len())?;
@@ -155,14 +154,13 @@ fn deliver_to_device(
         match stream {
             Stream::OnDevice { address, length } => runs.push(CopiedRun { from: *address, to, bytes: *length }),
             Stream::OnHost(bytes) => {
-                room.on_host.bytes_mut(sent..sent + bytes.len()).copy_from_slice(bytes);
-                upload(&room.stream, room.on_host.address() + sent as u64, to, bytes.len())?;
+                session.on_host.bytes_mut(sent..sent + bytes.len()).copy_from_slice(bytes);
+                upload(&session.stream, session.on_host.address() + sent as u64, to, bytes.len())?;
                 sent += aligned(bytes.len() as u64) as usize;
             }
-            Stream::NotMade => unreachable!("each chunk has a decision"),
         }
         to += aligned(stream.len());
     }
-    copy_runs(room, kernels, &runs)?;
-    Ok(room.wait()?)
+    copy_runs(session, kernels, &runs)?;
+    Ok(session.wait()?)
 }

@@ -4,14 +4,12 @@
 //!
 //! Scripts choose tests by a part of their names, which begin with their module.
 
-mod batches;
 mod calls;
 mod decoding;
 mod exceptions;
 mod extents;
 mod report;
 mod settings;
-mod tiles;
 
 #[path = "../../../codec/tests/common/mod.rs"]
 mod common;

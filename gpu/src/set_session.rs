@@ -1,4 +1,4 @@
-//! A room: CUDA streams, arrays of a job, and tables that the host sends, for one set of resident chunks at a time. It stays from set to set.
+//! A session for sets: CUDA streams, arrays of a job, and tables that the host sends, for one set of resident chunks at a time. It stays from set to set.
 
 use std::sync::Arc;
 
@@ -9,18 +9,19 @@ use crate::declare::Address;
 use crate::error::{Context as _, Result};
 use crate::loaded::Loaded;
 use crate::memory::{DeviceMemory, PinnedMemory, Plain, bytes_of_all, read_plain, upload};
+use crate::plan::{Key, Memory, Plan};
 use crate::ring::Ring;
 use crate::tiles::TileTables;
 
-/// Rooms of a device. Sets in different rooms overlap: while the host decides on the chunks of one, the GPU works on another.
-pub(crate) const MAX_ROOMS: usize = 3;
+/// Set sessions of a device. Sets in different sessions overlap: while the host decides on the chunks of one, the GPU works on another.
+pub(crate) const MAX_SET_SESSIONS: usize = 3;
 /// Where tables begin: at addresses that any access is aligned to.
 const TABLE_ALIGNMENT: usize = 256;
 
 /// See the module's text.
-pub(crate) struct Room {
+pub(crate) struct SetSession {
     pub(crate) stream: Arc<CudaStream>,
-    /// A second stream, for work that does not depend on the first one's: see [`Room::beside`].
+    /// A second stream, for work that does not depend on the first one's: see [`SetSession::beside`].
     second: Arc<CudaStream>,
     /// Arrays of a job.
     pub(crate) arrays: DeviceMemory,
@@ -43,7 +44,7 @@ pub(crate) struct Room {
     tables_len: usize,
 }
 
-impl Room {
+impl SetSession {
     pub(crate) fn new(loaded: &Loaded) -> Result<Self> {
         let context: &Arc<CudaContext> = &loaded.context;
         let device_memory = || DeviceMemory::new(context.clone());
@@ -70,8 +71,8 @@ impl Room {
         self.stream.synchronize().context("waiting for the GPU")
     }
 
-    /// Calls `first`, which puts work into the room's stream, and `second`, which puts work into another one that runs beside it. Both works wait for all that
-    /// is in the room's stream already. What is put there later waits for both.
+    /// Calls `first`, which puts work into the session's stream, and `second`, which puts work into another stream beside it. Both works wait for all that is in
+    /// the session's stream already. What is put there later waits for both.
     pub(crate) fn beside(
         &mut self,
         first: impl FnOnce(&mut Self) -> Result<()>,
@@ -85,16 +86,19 @@ impl Room {
         started
     }
 
-    /// Makes room for the arrays of a job of `len` bytes. Streams of the job before may still be on their way out of the arrays.
-    pub(crate) fn reserve_arrays(&mut self, len: usize) -> Result<()> {
-        if len > self.arrays.len() {
+    /// A plan with its arrays in this session, for chunks at `addresses`. Streams of the job before may still be on their way out of the arrays.
+    pub(crate) fn place<P: Plan>(&mut self, loaded: &Loaded, key: &Key<P::Variant>, addresses: &[Address]) -> Result<P> {
+        let needed = P::needed(key);
+        if needed > self.arrays.len() {
             self.wait()?;
         }
-        self.arrays.grow(len)
+        self.arrays.grow(needed)?;
+        let (arrays, results, tables) = (self.arrays.address(), self.results.address(), loaded.tables());
+        Ok(P::new(key, &Memory { arrays, tables, results, values: self.send_table(addresses)?, ..Memory::default() }))
     }
 
     /// Makes room for tables of `len` bytes in all, `count` of them; those of the last set are gone. Nothing is under way.
-    pub(crate) fn begin(&mut self, len: usize, count: usize) -> Result<()> {
+    pub(crate) fn reserve_tables(&mut self, len: usize, count: usize) -> Result<()> {
         let len = len + count * TABLE_ALIGNMENT;
         self.tables.grow(len)?;
         self.host_tables.grow(len)?;
@@ -102,20 +106,20 @@ impl Room {
         Ok(())
     }
 
-    /// Starts sending a table, which stays until the next [`Room::begin`]. Returns its address in device memory.
+    /// Starts sending a table, which stays until the next [`SetSession::reserve_tables`]. Returns its address in device memory.
     pub(crate) fn send_table<T: Plain>(&mut self, table: &[T]) -> Result<Address> {
         let to = self.tables.address() + self.tables_len as u64;
         self.send(table, to)?;
         Ok(to)
     }
 
-    /// Starts sending a table to an address in device memory. It takes room among the tables.
+    /// Starts sending a table to an address in device memory. It takes session among the tables.
     pub(crate) fn send<T: Plain>(&mut self, table: &[T], to: Address) -> Result<()> {
         let stream = self.stream.clone();
         self.send_in(&stream, table, to)
     }
 
-    /// Starts sending a table to an address in device memory, in a stream of the caller's. It takes room among the tables.
+    /// Starts sending a table to an address in device memory, in a stream of the caller's. It takes session among the tables.
     pub(crate) fn send_in<T: Plain>(&mut self, stream: &CudaStream, table: &[T], to: Address) -> Result<()> {
         let (bytes, at) = (bytes_of_all(table), self.tables_len);
         self.tables_len = (at + bytes.len()).next_multiple_of(TABLE_ALIGNMENT);
@@ -126,9 +130,9 @@ impl Room {
         upload(stream, self.host_tables.address() + at as u64, to, bytes.len())
     }
 
-    /// Entry `number` of the results from byte `base` on, after [`Room::wait`].
-    pub(crate) fn result<T: Plain>(&self, base: usize, number: usize) -> T {
-        entry(&self.results, base, number)
+    /// Entry `number` of the results, after [`SetSession::wait`].
+    pub(crate) fn result<T: Plain>(&self, number: usize) -> T {
+        entry(&self.results, 0, number)
     }
 
     /// Makes `count` workspaces.
