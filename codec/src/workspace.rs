@@ -120,19 +120,18 @@ impl Workspace {
     /// `InvalidArgument` for a bound that values of the type cannot have, `OutOfMemory`.
     pub fn choose(&mut self, chunk: &[u8], layout: &Layout, config: &Config) -> Result<(Grid, Predictor)> {
         let Self { narrow, wide, shared, .. } = self;
-        let (grid, predictor) = with_float!(
+        with_float!(
             layout.scalar,
             V => {
                 let (chooser, mut quantized) = shared.split(&mut <V as Element>::Code::buffers(narrow, wide).codes);
-                for_floats::<V>(chunk, layout, config, chooser, &mut quantized)?
+                for_floats::<V>(chunk, layout, config, chooser, &mut quantized)
             },
             else with_integer!(
                 layout.scalar,
-                V => for_integers::<V>(chunk, layout, config, &mut shared.chooser)?,
+                V => for_integers::<V>(chunk, layout, config, &mut shared.chooser),
                 else unreachable!("a type is one or the other")
             )
-        );
-        Ok((grid, predictor))
+        )
     }
 
     /// Decompresses a stream into the bytes of its chunk, in the byte order that the stream records.

@@ -14,7 +14,7 @@ fn check(workspace: &mut Workspace, chunk: &[u8], layout: &Layout, config: &Conf
     let on_tiles = TileChoice::of_chunk(chunk, layout, config);
     assert_eq!(on_tiles.is_some(), TileChoice::is_made_for(layout, config));
     if let Some(choice) = &on_tiles {
-        let counts = choice.measure(chunk, layout).unwrap();
+        let counts = choice.count(chunk, layout).unwrap();
         assert_eq!(choice.decide(&counts), (grid, alone), "{layout:?} {config:?}");
         let Grid::Linear(quantizer) = grid else { panic!("an absolute bound's grid") };
         assert!(quantizer.masks_zeros() || choice.quantizer() == &quantizer);

@@ -10,9 +10,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream};
 use quire_codec::stages::Axes;
-use quire_codec::stages::choice::{
-    DIFFERENCE_TILES, INTERPOLATED_TILES, InterpolatedCounts, MAX_TILE_VALUES, ResidualCounts, TileChoice, TileCounts, Tiles,
-};
+use quire_codec::stages::choice::{Counts, MAX_TILE_VALUES, SETS, Sample, SampleCounts, TILES, TileChoice};
 use quire_codec::stages::grid::Grid;
 use quire_codec::stages::predictor::{InterpolationKind, Predictor};
 use quire_codec::{ByteOrder, Layout, MAX_RANK, Scalar, Shape};
@@ -21,8 +19,8 @@ use crate::declare::{Address, ConstPointer, Pointer};
 use crate::error::{Context as _, Result};
 use crate::job;
 use crate::job::{
-    DIFFERENCE_KIND, FIRST_ROUND, GROUP_TILES, INTERPOLATED_KIND, INTERPOLATION_KINDS, LAST_ROUND, MASKS_ZEROS, MOST_TILES,
-    ROUGH_ROUND, SMALL_TILE_VALUES, TILE_KINDS, TILE_THREADS, TileJob, TileKind, TilePasses, TileSums,
+    FIRST_ROUND, GROUP_TILES, INTERPOLATION_KINDS, LAST_ROUND, MASKS_ZEROS, ROUGH_ROUND, SMALL_TILE_VALUES, TILE_THREADS,
+    TileJob, TilePasses, TileShape, TileSums,
 };
 use crate::launch::ThreadGuard;
 use crate::loaded::Loaded;
@@ -30,7 +28,7 @@ use crate::memory::{DeviceMemory, PinnedMemory, clear, read_plain, upload};
 use crate::parameters::fills_of;
 use crate::plan::known;
 
-/// What a kernel makes of a layout before its tiles are measured: where their values are, and the neighbours of those that are interpolated. It stays for the
+/// What a kernel makes of a layout before its tiles are measured: where their values are, and their neighbours in interpolation. It stays for the
 /// chunks of that layout that follow.
 pub(crate) struct TileTables {
     memory: DeviceMemory,
@@ -45,10 +43,10 @@ impl TileTables {
 
     /// Starts making the tables on `stream`, unless they are there, and tells the job where they are. Nothing that uses them is under way.
     fn prepare(&mut self, loaded: &Loaded, layout: &Layout, stream: &CudaStream, job: &mut TileJob) -> Result<()> {
-        const INDICES_LEN: usize = TILE_KINDS * MAX_TILE_VALUES * size_of::<u32>();
+        const INDICES_LEN: usize = MAX_TILE_VALUES * size_of::<u32>();
         const TERMS_AT: usize = (2 * INDICES_LEN + size_of::<TilePasses>()).next_multiple_of(256);
         let rank = layout.shape.dims().len();
-        let elements = job.kinds[INTERPOLATED_KIND].shape.elements as usize;
+        let elements = job.tiles.shape.elements as usize;
         let terms = if job.candidates > 0 { (2 << rank) * rank * elements } else { 0 };
         let len = TERMS_AT + terms * TERM_LEN;
         if len > self.memory.len() {
@@ -63,7 +61,7 @@ impl TileTables {
         let made_for = Some((layout.shape, job.candidates));
         if self.made_for != made_for {
             self.made_for = None;
-            let grid = (job.candidates + TILE_KINDS as u32, 1, 1);
+            let grid = (job.candidates + 1, 1, 1);
             loaded.kernels.make_tile_tables.launch(stream, grid, TILE_THREADS, job, ())?;
             self.made_for = made_for;
         }
@@ -80,7 +78,7 @@ pub(crate) struct ChunkBatch {
     /// Where the addresses of the chunks are, in device memory.
     pub(crate) chunks: Address,
     pub(crate) count: usize,
-    /// [`ChunkBatch::device_len`] bytes of device memory: `[chunk]` [`TileSums`], then entries, then codes.
+    /// [`ChunkBatch::device_len`] bytes of device memory: `[chunk]` [`TileSums`], then entries.
     pub(crate) device: Address,
     /// Pinned memory for the predictors: `[chunk]`, four bytes each.
     pub(crate) predictors: Address,
@@ -89,12 +87,10 @@ pub(crate) struct ChunkBatch {
 impl ChunkBatch {
     /// Bytes of device memory for `count` chunks.
     pub(crate) fn device_len(choice: &TileChoice, count: usize) -> usize {
-        Self::entries_at(count) + 2 * Self::entries_len(choice, count)
-    }
-
-    /// Bytes of an entry, or of a code, for each value of the interpolated tiles of `count` chunks.
-    fn entries_len(choice: &TileChoice, count: usize) -> usize {
-        count * choice.interpolated_tiles().map_or(0, |tiles| tiles.len * INTERPOLATED_TILES) * size_of::<i32>()
+        // An entry for each value.
+        let is_interpolated = choice.candidates().next().is_some();
+        let entries = if is_interpolated { count * TILES * choice.sample().len } else { 0 };
+        Self::entries_at(count) + entries * size_of::<i32>()
     }
 
     fn entries_at(count: usize) -> usize {
@@ -112,29 +108,25 @@ impl ChunkBatch {
     ) -> Result<()> {
         let linear_grid = known(&loaded.kernels.of_type(layout.scalar).linear_grid)?;
         clear(stream, self.device, self.count * size_of::<TileSums>())?;
-        let tiles_per_block = (MAX_TILE_VALUES / choice.difference_tiles().len).clamp(1, MOST_TILES_PER_BLOCK);
         // Tiles of a chunk at address 0 have their offsets as addresses.
-        let offset = |tiles: &Tiles, tile| (tiles.first_index(tile) * layout.scalar.size()) as u64;
-        let mut job = job_of(choice, layout, Some(layout.shape.extents()), offset);
+        let offset = |tile| (choice.sample().first_index(tile) * layout.scalar.size()) as u64;
+        let mut job = job_of(choice, layout, layout.shape.extents(), offset);
         job.chunks = ConstPointer::new(self.chunks);
         job.sums = Pointer::new(self.device);
-        let entries = self.device + Self::entries_at(self.count) as u64;
-        job.entries = Pointer::new(entries);
-        job.codes = Pointer::new(entries + Self::entries_len(choice, self.count) as u64);
+        job.entries = Pointer::new(self.device + Self::entries_at(self.count) as u64);
         job.host_predictors = Pointer::new(self.predictors);
         let axes = long_axes(layout) as u32;
         job.rough_kinds = if axes > 1 { axes } else { 0 };
-        job.tiles_per_block = tiles_per_block as u32;
         tables.prepare(loaded, layout, stream, &mut job)?;
         let (count, kernels) = (self.count as u32, &loaded.kernels);
-        let blocks = GROUPS + DIFFERENCE_TILES.div_ceil(tiles_per_block) as u32;
-        linear_grid.measure_batch.launch(stream, (blocks, count, 1), TILE_THREADS, &job, ())?;
+        linear_grid.measure_batch.launch(stream, (GROUPS, count, 1), TILE_THREADS, &job, ())?;
         let choose = |round: u32| kernels.choose_by_tiles.launch(stream, (count, 1, 1), WARP, &job, round);
-        let Some(tiles) = choice.interpolated_tiles() else { return choose(FIRST_ROUND) };
-        let is_small = tiles.len <= SMALL_TILE_VALUES;
+        if job.candidates == 0 {
+            return choose(FIRST_ROUND);
+        }
+        let is_small = choice.sample().len <= SMALL_TILE_VALUES;
         let measure = if is_small { &kernels.measure_kinds } else { &kernels.measure_kinds_of_large_tiles };
-        // Besides kinds of interpolation, the second round has the differences along the best set of axes.
-        let rounds = [(FIRST_ROUND, 2), (ROUGH_ROUND, job.rough_kinds + 1), (LAST_ROUND, job.rough_kinds.min(1))];
+        let rounds = [(FIRST_ROUND, 2), (ROUGH_ROUND, job.rough_kinds), (LAST_ROUND, job.rough_kinds.min(1))];
         for (round, kinds) in rounds.into_iter().filter(|&(_, kinds)| kinds > 0) {
             measure.launch(stream, (kinds * GROUPS, count, 1), TILE_THREADS, &job, round)?;
             choose(round)?;
@@ -158,10 +150,8 @@ fn long_axes(layout: &Layout) -> usize {
 
 /// Threads of a warp.
 const WARP: u32 = 32;
-/// Groups of tiles that are interpolated.
-const GROUPS: u32 = INTERPOLATED_TILES as u32 / GROUP_TILES;
-/// Most tiles of differences that a block of a batch takes.
-const MOST_TILES_PER_BLOCK: usize = 4;
+/// Groups of tiles.
+const GROUPS: u32 = TILES as u32 / GROUP_TILES;
 
 /// Where the tiles are in device memory: behind the counts.
 const TILES_AT: usize = size_of::<TileSums>().next_multiple_of(256);
@@ -198,26 +188,25 @@ impl TileMeter {
         let _thread = ThreadGuard::new();
         let kernel = &known(&loaded.kernels.of_type(layout.scalar).linear_grid)?.measure_tiles;
         let size = layout.scalar.size();
-        let copied = values_of(choice) * size;
-        self.reserve(copied)?;
-        let (mut at, first) = (0, self.device.address() + TILES_AT as u64);
-        let mut job = job_of(choice, layout, None, |tiles, tile| {
-            let place = at..at + tiles.len * size;
-            at = place.end;
-            tiles.copy(chunk, size, tile, self.copies.bytes_mut(place.clone()));
-            first + place.start as u64
-        });
+        let sample = choice.sample();
+        let len = sample.len * size;
+        self.reserve(TILES * len)?;
+        for tile in 0..TILES {
+            sample.copy(chunk, size, tile, self.copies.bytes_mut(tile * len..(tile + 1) * len));
+        }
+        let first = self.device.address() + TILES_AT as u64;
+        let mut job = job_of(choice, layout, sample.extents, |tile| first + (tile * len) as u64);
         job.sums = Pointer::new(self.device.address());
         job.host_sums = Pointer::new(self.counts.address());
         self.is_busy = true;
         self.tables.prepare(loaded, layout, &self.stream, &mut job)?;
-        upload(&self.stream, self.copies.address(), first, copied)?;
-        let blocks = GROUPS * job.candidates + (INTERPOLATED_TILES + DIFFERENCE_TILES) as u32;
+        upload(&self.stream, self.copies.address(), first, TILES * len)?;
+        let blocks = GROUPS * (job.candidates + 1);
         kernel.launch(&self.stream, (blocks, 1, 1), TILE_THREADS, &job, ())
     }
 
     /// Waits for the counts of the tiles of `choice`, which [`TileMeter::start`] was called with.
-    pub(crate) fn finish(&mut self, choice: &TileChoice) -> Result<TileCounts> {
+    pub(crate) fn finish(&mut self, choice: &TileChoice) -> Result<SampleCounts> {
         self.wait()?;
         self.is_busy = false;
         let sums: TileSums = read_plain(self.counts.bytes(0..size_of::<TileSums>()));
@@ -240,14 +229,8 @@ impl TileMeter {
     }
 }
 
-/// The job of measuring tiles, without its results. Tiles are read from an array with the extents `read_from`, or each from a copy of its own, at what
-/// `address` returns.
-fn job_of(
-    choice: &TileChoice,
-    layout: &Layout,
-    read_from: Option<[usize; MAX_RANK]>,
-    mut address: impl FnMut(&Tiles, usize) -> Address,
-) -> TileJob {
+/// The job of measuring tiles, without its results. Tiles are read from arrays with the extents `read_from`, and begin at `address`.
+fn job_of(choice: &TileChoice, layout: &Layout, read_from: [usize; MAX_RANK], address: impl Fn(usize) -> Address) -> TileJob {
     let quantizer = choice.quantizer();
     let mut candidate_numbers = [0; INTERPOLATION_KINDS];
     let mut candidates = 0;
@@ -255,22 +238,20 @@ fn job_of(
         *number = candidate.number() as u8;
         candidates += 1;
     }
-    let mut job = TileJob {
+    TileJob {
         step: quantizer.step(),
         inverse_step: quantizer.inverse_step(),
         fills: fills_of(quantizer.fills(), layout),
         big_endian: u32::from(layout.byte_order == ByteOrder::Big),
         spacing_grows: u32::from(layout.scalar.of_values() == Scalar::F32),
         candidates,
-        most_out_of_reach: choice.most_out_of_reach() as u32,
         edges_of_planes: choice.edges_of_planes() as u32,
         finer_steps_below: choice.finer_steps_below(),
-        kinds: [TileKind::default(); TILE_KINDS],
-        tiles: [0; MOST_TILES],
+        tiles: shape_of(choice.sample(), layout.shape.dims().len(), strides_of(read_from)),
+        addresses: std::array::from_fn(address),
         candidate_numbers,
         extents: layout.shape.extents().map(|extent| extent as u32),
         rough_kinds: 0,
-        tiles_per_block: 1,
         offsets: Pointer::NULL,
         counted: Pointer::NULL,
         passes: Pointer::NULL,
@@ -279,48 +260,27 @@ fn job_of(
         sums: Pointer::NULL,
         host_sums: Pointer::NULL,
         entries: Pointer::NULL,
-        codes: Pointer::NULL,
         host_predictors: Pointer::NULL,
-    };
-    let (of_interpolation, of_differences) = job.tiles.split_at_mut(INTERPOLATED_TILES);
-    let kinds = [
-        (INTERPOLATED_KIND, choice.interpolated_tiles(), of_interpolation),
-        (DIFFERENCE_KIND, Some(choice.difference_tiles()), of_differences),
-    ];
-    for (kind, tiles, addresses) in kinds {
-        let Some(tiles) = tiles else { continue };
-        for (tile, to) in addresses.iter_mut().enumerate().take(tiles.count) {
-            *to = address(tiles, tile);
-        }
-        job.kinds[kind] = kind_of(tiles, layout.shape.dims().len(), strides_of(read_from.unwrap_or(tiles.extents)));
     }
-    job
 }
 
-/// Number of values of all tiles.
-fn values_of(choice: &TileChoice) -> usize {
-    let tiles = choice.interpolated_tiles().into_iter().chain([choice.difference_tiles()]);
-    tiles.map(|tiles| tiles.count * tiles.len).sum()
-}
-
-/// Tiles of a chunk with `rank` axes as the kernel has them; `strides` are those of the array from which they are read.
-fn kind_of(tiles: &Tiles, rank: usize, strides: [u32; MAX_RANK]) -> TileKind {
+/// The tiles of a chunk with `rank` axes as the kernel has them; `strides` are those of the array from which they are read.
+fn shape_of(sample: &Sample, rank: usize, strides: [u32; MAX_RANK]) -> TileShape {
     let shape = job::Shape {
         rank: rank as u32,
-        elements: tiles.len as u32,
-        extents: tiles.extents.map(|extent| extent as u32),
-        strides: strides_of(tiles.extents),
+        elements: sample.len as u32,
+        extents: sample.extents.map(|extent| extent as u32),
+        strides: strides_of(sample.extents),
         ..job::Shape::default()
     };
     // Each level has half of the values of the next finer one along an axis, rounded up.
     let levels = |extent: usize| usize::BITS - (extent - 1).leading_zeros();
-    TileKind {
+    TileShape {
         shape,
         strides,
-        count: tiles.count as u32,
-        coarsest: tiles.extents.into_iter().map(levels).max().unwrap_or(0),
-        uncounted_residuals: tiles.uncounted_residuals() as u32,
-        counted: tiles.counted_len() as u32,
+        coarsest: sample.extents.into_iter().map(levels).max().unwrap_or(0),
+        uncounted_residuals: sample.uncounted_residuals() as u32,
+        counted: sample.counted_len() as u32,
     }
 }
 
@@ -335,36 +295,34 @@ fn strides_of(extents: [usize; MAX_RANK]) -> [u32; MAX_RANK] {
 }
 
 /// The counts as the codec has them.
-fn counts_of(sums: &TileSums, choice: &TileChoice) -> TileCounts {
-    let counts = |counts: job::ResidualCounts| ResidualCounts {
-        zeros: counts.zeros,
-        rises: counts.rises,
-        ones: counts.ones,
-        two_bits: counts.two_bits,
-        three_bits: counts.three_bits,
-        large: counts.large,
-        negative: counts.negative,
-        magnitude_bits: counts.magnitude_bits,
+fn counts_of(sums: &TileSums, choice: &TileChoice) -> SampleCounts {
+    let sample = choice.sample();
+    let counts = |of: job::ResidualCounts, values: usize| Counts {
+        values: (TILES * values) as u32,
+        zeros: of.zeros,
+        rises: of.rises,
+        negative: of.negative,
+        lengths: of.lengths,
+        ..Counts::default()
     };
-    let is_candidate = choice.interpolated_tiles().is_some() && sums.kinds[INTERPOLATED_KIND].tiles_out_of_reach == 0;
-    let (interpolated, of_differences) = (&sums.kinds[INTERPOLATED_KIND], &sums.kinds[DIFFERENCE_KIND]);
-    TileCounts {
-        differences: of_differences.differences.map(counts),
-        between_steps: of_differences.between_steps,
-        out_of_reach: of_differences.out_of_reach,
-        interpolated: is_candidate.then(|| InterpolatedCounts {
-            residuals: interpolated.residuals.map(counts),
-            outliers: interpolated.outliers,
-            zero_escapes: interpolated.zero_escapes,
-            zero_edges: if choice.quantizer().fills().value().is_some() {
-                u32::MAX
-            } else {
-                interpolated.zero_edges + choice.edges_of_planes() as u32
-            },
-            differences: interpolated.differences.map(counts),
-            between_steps: interpolated.between_steps,
-        }),
+    let mut found = SampleCounts {
+        differences: [Counts::default(); SETS],
+        interpolations: [Counts::default(); INTERPOLATION_KINDS],
+        out_of_reach: sums.out_of_reach as usize,
+        zero_edges: sums.zero_edges as usize,
+    };
+    let between_steps = (sums.between_steps as usize * sample.counted_len() / sample.len) as u32;
+    for set in (0..SETS).filter(|set| (0..MAX_RANK).all(|axis| set >> axis & 1 == 0 || sample.extents[axis] > 1)) {
+        found.differences[set] = Counts { outliers: between_steps, ..counts(sums.differences[set], sample.counted_len()) };
     }
+    for kind in choice.candidates().map(InterpolationKind::number) {
+        found.interpolations[kind] = Counts {
+            outliers: sums.outliers[kind],
+            zero_escapes: sums.zero_escapes[kind],
+            ..counts(sums.residuals[kind], sample.len - sample.uncounted_residuals())
+        };
+    }
+    found
 }
 
 #[cfg(test)]

@@ -21,27 +21,6 @@ pub fn log2_fixed(value: u64) -> u64 {
     if value < SMALL as u64 { u64::from(LOGARITHMS[value as usize]) } else { log2_by_squares(value) }
 }
 
-/// [`log2_fixed`] of many values at once: the squares of one do not wait for those of another. 0 for a value of 0. Call it in a
-/// [`vectorized`](crate::simd::vectorized) body.
-#[inline(always)]
-pub(crate) fn log2_fixed_of_all<const N: usize>(values: [u64; N]) -> [u64; N] {
-    let (mut mantissas, mut results) = ([1 << 31; N], [0; N]);
-    for ((mantissa, result), &value) in mantissas.iter_mut().zip(&mut results).zip(&values) {
-        let value = value.max(1);
-        *result = u64::from(value.ilog2());
-        *mantissa = value << value.leading_zeros() >> 32;
-    }
-    for _ in 0..LOG_FRACTION {
-        for (mantissa, result) in mantissas.iter_mut().zip(&mut results) {
-            let square = *mantissa * *mantissa;
-            let is_above_two = square >> 63;
-            *mantissa = square >> 31 >> is_above_two;
-            *result = *result + *result + is_above_two;
-        }
-    }
-    results
-}
-
 const fn log2_by_squares(value: u64) -> u64 {
     let whole = value.ilog2();
     // Mantissa in [1, 2) with 31 fraction bits.
@@ -61,7 +40,6 @@ const fn log2_by_squares(value: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
 
     #[test]
     fn powers_of_two_are_exact_and_the_logarithm_ascends() {
@@ -70,15 +48,6 @@ mod tests {
         }
         assert!((1..100_000).is_sorted_by_key(log2_fixed));
         assert!(log2_fixed(u64::MAX) < 64 << LOG_FRACTION && log2_fixed(u64::MAX) >= (64 << LOG_FRACTION) - 2);
-    }
-
-    #[test]
-    fn logarithms_of_many_are_those_of_each() {
-        let mut random = Random(1);
-        for shift in (0..64).chain(0..64) {
-            let values = [random.next() >> shift, 1 << shift, u64::MAX >> shift, 3 * shift, shift, 1000 + shift];
-            assert_eq!(log2_fixed_of_all(values), values.map(|value| if value == 0 { 0 } else { log2_fixed(value) }));
-        }
     }
 
     /// The table ends at 256: values on either side of the end, and primes.

@@ -18,6 +18,8 @@ pub trait Integer: Copy + Default + PartialEq + Send + Sync + 'static {
     fn to_f64(self) -> f64;
     /// The low bits of `value`.
     fn from_i64(value: i64) -> Self;
+    /// Number of binary digits of the magnitude; 0 for 0.
+    fn length(self) -> u32;
     /// `value + 15` if that is from 0 to 30, else a number of 31 or more.
     fn direct_index(self) -> u32;
     /// `value + bias` if that is from 0 to below 2^31, else a number of 2^31 or more. `bias` is from 1 to 2^30.
@@ -52,6 +54,10 @@ macro_rules! integer {
             #[inline(always)]
             fn from_i64(value: i64) -> Self {
                 value as Self
+            }
+            #[inline(always)]
+            fn length(self) -> u32 {
+                Self::BITS - self.unsigned_abs().leading_zeros()
             }
             #[inline(always)]
             fn direct_index(self) -> u32 {
@@ -94,6 +100,7 @@ mod tests {
             let exact = i128::from(value.to_i64());
             assert_eq!(exact, i128::from(a) << (128 - bits) >> (128 - bits), "the low {bits} bits of {a}");
             assert_eq!(value.to_f64(), exact as f64);
+            assert_eq!(value.length(), 128 - exact.unsigned_abs().leading_zeros());
             for &b in numbers {
                 let other = i128::from(I::from_i64(b).to_i64());
                 assert_eq!(value.add(I::from_i64(b)), wrapped(exact + other), "{a} + {b}");

@@ -1,87 +1,76 @@
-//! Choice of a chunk's predictor (FORMAT.md §6, §11): differences along a set of axes, or interpolation. The encoder estimates the bits that the
-//! residuals of each predictor take, and chooses the predictor with the smallest estimate. Small chunks are estimated from all values, others from a
-//! sample of tiles, which a GPU may measure ([`TileChoice`]).
+//! Choice of a chunk's predictor (FORMAT.md §6, §11): differences along a set of axes, or interpolation. The encoder estimates the bits that the residuals of
+//! each predictor take, and takes the predictor with the smallest estimate.
 //!
-//! Counts and estimates are integers, so that the CPU's and the GPU's encoders make equal choices.
+//! ```text
+//! small chunk ─ the encoder's stages ───────────────────────────> residuals ┐
+//! chunk ─ sample of tiles, a tile in each lane ─ each predictor ─> residuals ┴> counts ─ estimate of bits ─> the least
+//! ```
+//!
+//! The host counts what the decision asks for. Or a GPU counts the residuals of all predictors ([`SampleCounts`]). Counts and estimates are integers, so that
+//! the CPU's and the GPU's encoders make equal choices.
 
+mod counts;
 pub(crate) mod grid_kind;
-mod interpolated_tiles;
-mod kinds;
+mod lanes;
 #[cfg(test)]
 mod plain;
+mod sample;
+mod small;
 #[cfg(test)]
-mod plain_axes;
-mod residual_stats;
-mod tile;
-mod tile_counts;
-mod tile_lanes;
-mod tiles;
-mod whole;
+mod tests;
 
-pub use self::residual_stats::{
-    CUBIC_MARGIN, EDGE_BITS, LARGE_MAGNITUDE, MASKED_SIXTEENTHS, MAX_COUNTED_MAGNITUDE, OUTLIER_BITS,
-};
-pub use self::tile::{DIFFERENCE_TILES, INTERPOLATED_TILES, MAX_TILE_VALUES, Tiles};
-pub use self::tile_counts::{InterpolatedCounts, KINDS, ResidualCounts, SETS, TileCounts};
-pub use self::tiles::TileChoice;
+pub use self::counts::{Counts, OUTLIER_BITS};
+pub use self::lanes::SETS;
+pub use self::sample::{MAX_TILE_VALUES, Sample, TILES};
 
-use self::interpolated_tiles::InterpolatedTiles;
-use self::residual_stats::{ResidualStats, best_set, best_set_with_edges};
-use crate::config::{CodingPolicy, Config, PredictorPolicy};
+use self::lanes::SampleLanes;
+use crate::config::{CodingPolicy, Config, ErrorBound, PredictorPolicy};
 use crate::error::Result;
-use crate::layout::Axes;
-use crate::layout::{Layout, MAX_RANK, Shape};
+use crate::layout::{Axes, Layout, MAX_RANK, Shape};
+use crate::number::dispatch::with_float;
 use crate::number::element::Element;
+use crate::number::fixed_log2::LOG_FRACTION;
 use crate::number::value::Value;
 use crate::predict::predictor::{InterpolationKind, LevelSteps, Predictor};
 use crate::predict::quantized::Quantized;
-use crate::quantize::bitmap::Bitmap;
-use crate::quantize::fine_grid::FineGrid;
 use crate::quantize::grid::Grid;
 use crate::quantize::quantizer::Quantizer;
 
+/// Number of kinds of interpolation, by their numbers.
+pub const KINDS: usize = 2 << MAX_RANK;
 /// Interpolation is not tried if more than 1 / this of the values are out of the fine grid's reach.
 pub const VALUES_PER_VALUE_OUT_OF_REACH: usize = 2;
-
-/// Estimated bits per residual, in fixed point with [`LOG_FRACTION`](crate::number::fixed_log2::LOG_FRACTION) fraction bits, below which interpolation along
-/// three axes or more has finer steps on coarse levels: 0.4 bits. There, noise of the values from which others are predicted makes most of the residuals.
+/// Estimated bits of an end of a row of zeros, where zeros are exceptions.
+pub const EDGE_BITS: u64 = 8;
+/// Ends of rows of zeros that would take as many bits as what the planes of exceptions have besides.
+const EDGES_OF_PLANES: usize = 128;
+/// Where interpolation is no better than differences unless zeros are exceptions, its estimate must be below this / 16 of that of differences: neighbours of
+/// zeros are predicted worse then, which the estimate does not see.
+pub const MASKED_SIXTEENTHS: u128 = 13;
+/// If cubic interpolation takes more than this many bits per value more than differences, in fixed point, no other kind is tried: 3/4 bit.
+pub const CUBIC_MARGIN: u64 = 3 << (LOG_FRACTION - 2);
+/// Estimated bits per residual, in fixed point with [`LOG_FRACTION`] fraction bits, below which interpolation along three axes or more has finer steps on coarse
+/// levels: 0.4 bits. There, noise of the values from which others are predicted makes most of the residuals.
 const FINER_STEPS_BELOW: u32 = 26_214;
 
-/// Estimated bits per residual below which a chunk's coarse levels have finer steps: from 0, for never, to the largest number, for always.
-fn finer_steps_below(shape: &Shape, config: &Config) -> u32 {
-    match kinds::long_axes(shape).count_ones() {
-        2.. if config.for_less_noise => u32::MAX,
-        3.. => FINER_STEPS_BELOW,
-        _ => 0,
+/// An estimate of the bits of `values` residuals, in fixed point.
+#[derive(Debug, Clone, Copy)]
+struct Estimate {
+    bits: u64,
+    values: u32,
+}
+
+impl Estimate {
+    /// Whether the bits per value, and `margin`, are below `sixteenths` / 16 of those of another estimate.
+    fn is_below(&self, sixteenths: u128, margin: u64, other: &Self) -> bool {
+        let bits = u128::from(self.bits) + u128::from(margin) * u128::from(self.values);
+        16 * bits * u128::from(other.values) < sixteenths * u128::from(other.bits) * u128::from(self.values)
     }
 }
 
-/// A kind of interpolation whose residuals have these statistics, with the steps that it gets.
-fn with_steps((kind, residuals): (InterpolationKind, ResidualStats), finer_below: u32) -> InterpolationKind {
-    let is_finer = residuals.bits() < u64::from(finer_below) * residuals.values;
-    kind.with_steps(if is_finer { LevelSteps::Finer } else { LevelSteps::Equal })
-}
-
-/// Buffers of the choice.
-#[derive(Debug, Default)]
-pub(crate) struct Chooser {
-    /// The bytes of a tile's values.
-    tile: Vec<u8>,
-    /// For each value of a tile or a small chunk, -1 if its residual counts, else 0. A tile has one element more, in front of the others.
-    counted: Vec<i32>,
-    /// `[set of axes][value]`: differences of a tile or a small chunk. The differences along no axis are the codes, modulo 2^32.
-    differences: Vec<i32>,
-    /// `[set of axes][value]`: differences of a tile or a small chunk with 64-bit codes. The differences along no axis are the codes.
-    differences_64: Vec<i64>,
-    exceptions: Bitmap,
-    interpolated: InterpolatedTiles,
-}
-
-/// The number of sets of a shape's axes, and the set of the axes with an extent of 1. Differences along these are not tried.
-fn sets_of(shape: &Shape) -> (usize, usize) {
-    let extents = shape.extents();
-    let flat = (0..MAX_RANK).filter(|&axis| extents[axis] == 1).fold(0, |set, axis| set | 1 << axis);
-    (1 << shape.dims().len(), flat)
+/// The axes of a chunk longer than 1, as a set.
+fn long_axes(shape: &Shape) -> usize {
+    (0..MAX_RANK).filter(|&axis| shape.extents()[axis] > 1).map(|axis| 1 << axis).sum()
 }
 
 /// The axes of a set.
@@ -89,21 +78,278 @@ fn axes_of(set: usize, shape: &Shape) -> Axes {
     Axes::from_byte(set as u8, shape).unwrap_or(Axes::all(shape))
 }
 
-/// Whether `config` leaves the predictor to be chosen.
-fn is_predictor_open(config: &Config) -> bool {
-    matches!(config.predictor, PredictorPolicy::Auto | PredictorPolicy::Differences)
+/// The set of axes longer than 1 whose differences take the fewest bits, and their estimate. Of sets with equal estimates the first one is taken. But the empty
+/// set is the last one of those without bits: a sample whose codes are all 0 says nothing of other values, and codes that change slowly take many times as long
+/// without a prediction. In a sample all counted values have neighbours before them. A chunk's first values along an axis have the differences along the others:
+/// `is_sample` says that the estimates are corrected for them.
+fn best_set(counts: &[Counts; SETS], shape: &Shape, is_sample: bool) -> (usize, Estimate) {
+    let long = long_axes(shape);
+    let sets = (0..SETS).filter(|set| set & !long == 0);
+    let mut bits = counts.map(|counts| u128::from(counts.bits(0)));
+    for (axis, extent) in shape.extents().into_iter().enumerate().filter(|_| is_sample) {
+        for set in sets.clone().filter(|set| set >> axis & 1 == 1) {
+            bits[set] = (bits[set] * (extent as u128 - 1) + bits[set ^ 1 << axis]) / extent as u128;
+        }
+    }
+    let set = sets.min_by_key(|&set| (bits[set], set == 0 && bits[set] == 0)).unwrap_or(0);
+    (set, Estimate { bits: bits[set] as u64, values: counts[set].values })
 }
 
-/// The fine grid for the choice: disabled where interpolation is no candidate.
-fn fine_grid_of<V: Value>(quantizer: &Quantizer, config: &Config) -> FineGrid<V> {
-    let fine = FineGrid::new(quantizer);
-    let is_candidate = config.coding != CodingPolicy::Bitshuffle && config.predictor != PredictorPolicy::Differences;
-    if is_candidate { fine } else { fine.disabled() }
+/// Counts over the residuals of all predictors on a sample, as a device hands them over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SampleCounts {
+    /// Differences along each set of axes.
+    pub differences: [Counts; SETS],
+    /// By the number of the kind of interpolation: residuals that count ([`Sample::uncounted_residuals`]).
+    pub interpolations: [Counts; KINDS],
+    /// Number of values with a code that are out of the fine grid's reach.
+    pub out_of_reach: usize,
+    /// Number of neighbours along a row of which one is a zero, and the other is not.
+    pub zero_edges: usize,
+}
+
+/// The choice of a chunk's predictor on an absolute bound's rounding grid, before residuals are counted.
+#[derive(Debug, Clone, Copy)]
+struct Choice {
+    shape: Shape,
+    quantizer: Quantizer,
+    is_interpolation_open: bool,
+    /// Estimated bits per residual, in fixed point, below which interpolation has finer steps on coarse levels: from 0, for never, to the largest number.
+    finer_steps_below: u32,
+}
+
+impl Choice {
+    /// The choice on a grid.
+    fn new<V: Value>(shape: &Shape, quantizer: &Quantizer, config: &Config) -> Self {
+        let finer_steps_below = match long_axes(shape).count_ones() {
+            2.. if config.for_less_noise => u32::MAX,
+            3.. => FINER_STEPS_BELOW,
+            _ => 0,
+        };
+        Self {
+            shape: *shape,
+            quantizer: *quantizer,
+            is_interpolation_open: config.coding != CodingPolicy::Bitshuffle
+                && config.predictor != PredictorPolicy::Differences
+                && quantizer.fine::<V>().is_some(),
+            finer_steps_below,
+        }
+    }
+
+    /// The kinds of interpolation that the decision may ask for, the one without rough axes first: none where interpolation is no candidate.
+    fn candidates(&self) -> impl Iterator<Item = InterpolationKind> + use<> {
+        let is_open = self.is_interpolation_open;
+        let rough = std::iter::once(0).chain(self.rough_axes()).filter(move |_| is_open);
+        rough.flat_map(|rough| [false, true].map(|is_linear| InterpolationKind::new(rough, is_linear)))
+    }
+
+    /// The axes of which one may be rough, each as a set: those longer than 1, the fastest first. None if there is only one.
+    fn rough_axes(&self) -> impl Iterator<Item = u8> + use<> {
+        let long = long_axes(&self.shape) as u8;
+        [1, 2, 4, 8].into_iter().filter(move |&axis| long & axis != 0 && long != axis)
+    }
+
+    /// Number of values of which residuals are counted.
+    fn looked_at(&self, sample: Option<&Sample>) -> usize {
+        sample.map_or(self.shape.elements() as usize, |sample| TILES * sample.len)
+    }
+
+    /// See [`TileChoice::edges_of_planes`].
+    fn edges_of_planes(&self, sample: Option<&Sample>) -> usize {
+        EDGES_OF_PLANES * self.looked_at(sample) / self.shape.elements() as usize
+    }
+
+    /// The chunk's grid. `masks_zeros`: whether zeros are exceptions.
+    fn grid(&self, masks_zeros: bool) -> Grid {
+        Grid::Linear(if masks_zeros { self.quantizer.masking_zeros() } else { self.quantizer })
+    }
+
+    /// The grid and the predictor that follow from counts over a sample, or over a chunk without one. `interpolate` counts the residuals of a kind of interpolation.
+    fn decide_by(
+        &self,
+        sample: Option<&Sample>,
+        known: &Known,
+        mut interpolate: impl FnMut(InterpolationKind) -> Result<Counts>,
+    ) -> Result<(Grid, Predictor)> {
+        let (set, differences) = best_set(&known.differences, &self.shape, sample.is_some());
+        let by_differences = (self.grid(false), Predictor::from(axes_of(set, &self.shape)));
+        if !self.is_interpolation_open || known.out_of_reach > self.looked_at(sample) / VALUES_PER_VALUE_OUT_OF_REACH {
+            return Ok(by_differences);
+        }
+        // Zeros are escapes, or exceptions if these take fewer bits. Of two values only one can be masked.
+        let bits_as_exceptions = match self.quantizer.fills().value() {
+            Some(_) => u64::MAX,
+            None => EDGE_BITS * (known.zero_edges + self.edges_of_planes(sample)) as u64,
+        };
+        let bits_as_escapes = |counts: &Counts| OUTLIER_BITS * u64::from(counts.zero_escapes);
+        let estimate = |counts: &Counts, of_zeros: u64| Estimate { bits: counts.bits(of_zeros), values: counts.values };
+        let mut try_kind = |rough: u8, is_linear: bool| {
+            let kind = InterpolationKind::new(rough, is_linear);
+            interpolate(kind).map(|counts| (kind, counts, estimate(&counts, bits_as_escapes(&counts).min(bits_as_exceptions))))
+        };
+        type Tried = (InterpolationKind, Counts, Estimate);
+        let better = |one: Tried, other: Tried| if other.2.bits < one.2.bits { other } else { one };
+        let cubic = try_kind(0, false)?;
+        if differences.is_below(16, CUBIC_MARGIN, &cubic.2) {
+            return Ok(by_differences);
+        }
+        let mut best = better(cubic, try_kind(0, true)?);
+        let is_linear = best.0.is_linear();
+        // In a small chunk a kind takes as long as a stream. Where the best set has an axis, differences along it pay, and it is hardly rough.
+        for rough in self.rough_axes().filter(|&axis| sample.is_some() || set & usize::from(axis) == 0) {
+            best = better(best, try_kind(rough, is_linear)?);
+        }
+        if best.0.rough() != 0 {
+            best = better(best, try_kind(best.0.rough(), !is_linear)?);
+        }
+        let (kind, counts, best) = best;
+        let masks_zeros = bits_as_exceptions < bits_as_escapes(&counts);
+        let sixteenths = if masks_zeros { MASKED_SIXTEENTHS } else { 16 };
+        let as_escapes = estimate(&counts, bits_as_escapes(&counts));
+        if !best.is_below(sixteenths, 0, &differences) && !as_escapes.is_below(16, 0, &differences) {
+            return Ok(by_differences);
+        }
+        let is_finer = best.bits < u64::from(self.finer_steps_below) * u64::from(best.values);
+        let kind = kind.with_steps(if is_finer { LevelSteps::Finer } else { LevelSteps::Equal });
+        Ok((self.grid(masks_zeros), Predictor::Interpolation(kind)))
+    }
+
+    /// Loads a chunk's sample, and counts what the decision asks for first.
+    fn load<V: Value>(&self, lanes: &mut SampleLanes, sample: &Sample, chunk: &[u8], layout: &Layout) -> Result<Known> {
+        lanes.load::<V>(sample, chunk, layout.byte_order, &self.quantizer)?;
+        let is_open = self.is_interpolation_open;
+        Ok(Known {
+            differences: lanes.differences(sample, is_open),
+            out_of_reach: if is_open { lanes.out_of_reach() } else { 0 },
+            zero_edges: if is_open { lanes.zero_edges(sample.extents[0]) } else { 0 },
+        })
+    }
+}
+
+/// What is counted before any kind of interpolation is tried.
+struct Known {
+    /// Differences along each set of axes.
+    differences: [Counts; SETS],
+    /// See [`SampleCounts::out_of_reach`].
+    out_of_reach: usize,
+    /// See [`SampleCounts::zero_edges`].
+    zero_edges: usize,
+}
+
+/// The choice of the predictor of a chunk with a sample. A device may count, and decide in the end.
+#[derive(Debug, Clone, Copy)]
+pub struct TileChoice {
+    choice: Choice,
+    sample: Sample,
+}
+
+impl TileChoice {
+    /// Whether a device may count for chunks: for floating-point numbers with an absolute bound, where `config` leaves the predictor open and the chunk has a
+    /// sample.
+    #[must_use]
+    pub fn is_made_for(layout: &Layout, config: &Config) -> bool {
+        layout.scalar.is_float()
+            && matches!(config.bound, ErrorBound::Absolute(_))
+            && matches!(config.predictor, PredictorPolicy::Auto | PredictorPolicy::Differences)
+            && Sample::of(&layout.shape).is_some()
+    }
+
+    /// The choice for a chunk that is not constant; `None` if no device may count. `config` has a settled bound. The chunk's first values suffice in its place if
+    /// they show that it has no lattice ([`lattice::is_off`](crate::quantize::lattice::is_off)).
+    #[must_use]
+    pub fn of_chunk(chunk: &[u8], layout: &Layout, config: &Config) -> Option<Self> {
+        let (true, ErrorBound::Absolute(bound)) = (Self::is_made_for(layout, config), config.bound) else { return None };
+        let sample = Sample::of(&layout.shape)?;
+        with_float!(
+            layout.scalar,
+            V => {
+                let quantizer = Quantizer::for_chunk::<V>(chunk, layout.byte_order, bound, config.fills::<V>());
+                Some(Self { choice: Choice::new::<V>(&layout.shape, &quantizer, config), sample })
+            },
+            else None
+        )
+    }
+
+    /// The chunk's grid as the counts need it.
+    #[must_use]
+    pub fn quantizer(&self) -> &Quantizer {
+        &self.choice.quantizer
+    }
+
+    /// The chunk's sample.
+    #[must_use]
+    pub fn sample(&self) -> &Sample {
+        &self.sample
+    }
+
+    /// The kinds of interpolation that the decision may ask for, the one without rough axes first: none where interpolation is no candidate.
+    pub fn candidates(&self) -> impl Iterator<Item = InterpolationKind> + use<> {
+        self.choice.candidates()
+    }
+
+    /// Estimated bits per residual, in fixed point, below which interpolation has finer steps on coarse levels.
+    #[must_use]
+    pub fn finer_steps_below(&self) -> u32 {
+        self.choice.finer_steps_below
+    }
+
+    /// The sample's share of the ends of rows of zeros that would take as many bits as what the planes of exceptions have besides.
+    #[must_use]
+    pub fn edges_of_planes(&self) -> usize {
+        self.choice.edges_of_planes(Some(&self.sample))
+    }
+
+    /// The chunk's grid. `masks_zeros`: whether zeros are exceptions.
+    #[must_use]
+    pub fn grid(&self, masks_zeros: bool) -> Grid {
+        self.choice.grid(masks_zeros)
+    }
+
+    /// The grid and the predictor that follow from counts.
+    #[must_use]
+    pub fn decide(&self, counts: &SampleCounts) -> (Grid, Predictor) {
+        let &SampleCounts { differences, out_of_reach, zero_edges, .. } = counts;
+        let known = Known { differences, out_of_reach, zero_edges };
+        match self.choice.decide_by(Some(&self.sample), &known, |kind| Ok(counts.interpolations[kind.number()])) {
+            Ok(chosen) => chosen,
+            Err(_) => unreachable!("nothing is allocated for counts that are there"),
+        }
+    }
+
+    /// Counts over the residuals of all predictors, by the host: what a device is compared with. `chunk` is the one that the choice was made for.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn count(&self, chunk: &[u8], layout: &Layout) -> Result<SampleCounts> {
+        let mut lanes = SampleLanes::default();
+        let Known { differences, out_of_reach, zero_edges } = with_float!(
+            layout.scalar,
+            V => self.choice.load::<V>(&mut lanes, &self.sample, chunk, layout)?,
+            else unreachable!("the choice is for floating-point numbers alone")
+        );
+        let mut interpolations = [Counts::default(); KINDS];
+        for kind in self.candidates() {
+            interpolations[kind.number()] = lanes.interpolate(&self.sample, kind)?;
+        }
+        Ok(SampleCounts { differences, interpolations, out_of_reach, zero_edges })
+    }
+}
+
+/// Buffers of the choice.
+#[derive(Debug, Default)]
+pub(crate) struct Chooser {
+    lanes: SampleLanes,
+    /// Codes of a small chunk modulo 2^32, and their differences.
+    codes: Vec<i32>,
+    differences: Vec<i32>,
+    /// Codes of a small chunk on other grids, and their differences.
+    wide_codes: Vec<i64>,
+    wide_differences: Vec<i64>,
 }
 
 impl Chooser {
-    /// Chooses the axes along which the differences of 64-bit codes are taken. Returns them and the estimate of the bits that the measured values take, in
-    /// fixed point with [`LOG_FRACTION`](crate::number::fixed_log2::LOG_FRACTION) fraction bits. `code` maps a value to its code.
+    /// Chooses the axes along which the differences of 64-bit codes are taken. Returns them and the estimate of the bits of the values that were looked at, in
+    /// fixed point with [`LOG_FRACTION`] fraction bits. `code` maps a value to its code.
     pub(crate) fn choose_axes<V: Element>(
         &mut self,
         chunk: &[u8],
@@ -111,32 +357,29 @@ impl Chooser {
         policy: PredictorPolicy,
         code: impl Fn(V) -> i64,
     ) -> Result<(Axes, u64)> {
-        let (sets, flat) = sets_of(&layout.shape);
-        let tiles = Tiles::for_differences(&layout.shape);
-        let is_small = tiles.is_chunk_small();
-        let stats = if is_small {
-            self.try_axes_on_whole::<V>(chunk, layout, code)?
-        } else {
-            self.try_axes_on_tiles::<V>(&tiles, chunk, layout, code)?
+        let sample = Sample::of(&layout.shape);
+        let counts = match &sample {
+            Some(sample) => self.lanes.differences_of_codes::<V>(sample, chunk, layout.byte_order, code)?,
+            None => self.differences_of_codes::<V>(chunk, layout, code)?,
         };
+        let long = long_axes(&layout.shape);
         let set = match policy {
-            PredictorPolicy::Axes(byte) => usize::from(byte) & (sets - 1) & !flat,
-            PredictorPolicy::Lorenzo | PredictorPolicy::Interpolation(_) => (sets - 1) & !flat,
-            PredictorPolicy::Auto | PredictorPolicy::Differences if is_small => best_set(&stats, &layout.shape).0,
-            PredictorPolicy::Auto | PredictorPolicy::Differences => best_set_with_edges(&stats, &layout.shape).0,
+            PredictorPolicy::Axes(byte) => usize::from(byte) & long,
+            PredictorPolicy::Lorenzo | PredictorPolicy::Interpolation(_) => long,
+            PredictorPolicy::Auto | PredictorPolicy::Differences => best_set(&counts, &layout.shape, sample.is_some()).0,
         };
-        Ok((axes_of(set, &layout.shape), stats[set].bits()))
+        Ok((axes_of(set, &layout.shape), counts[set].bits(0)))
     }
 
     /// Chooses the predictor of a chunk of floating-point numbers on an absolute bound's rounding grid, and whether zeros are exceptions of the grid. The choice
-    /// depends on the chunk's values and `config` alone, not on earlier chunks. Codes or residuals that are made on the way stay in `coded`.
+    /// depends on the chunk's values and `config` alone, not on earlier chunks. `quantized` is room for a small chunk.
     pub(crate) fn choose<V: Value>(
         &mut self,
         chunk: &[u8],
         layout: &Layout,
         quantizer: &Quantizer,
         config: &Config,
-        coded: &mut Quantized<'_, V::Code>,
+        quantized: &mut Quantized<'_, V::Code>,
     ) -> Result<(Grid, Predictor)> {
         let all = Axes::all(&layout.shape);
         let on_grid = |predictor: Predictor| Ok((Grid::Linear(*quantizer), predictor));
@@ -151,241 +394,14 @@ impl Chooser {
             }
             PredictorPolicy::Auto | PredictorPolicy::Differences => {}
         }
-        let fine = fine_grid_of::<V>(quantizer, config);
-        if Tiles::for_differences(&layout.shape).is_chunk_small() {
-            let finer_below = finer_steps_below(&layout.shape, config);
-            return self.try_whole::<V>(chunk, layout, quantizer, (&fine, finer_below), coded);
+        let choice = Choice::new::<V>(&layout.shape, quantizer, config);
+        if let Some(sample) = Sample::of(&layout.shape) {
+            let known = choice.load::<V>(&mut self.lanes, &sample, chunk, layout)?;
+            return choice.decide_by(Some(&sample), &known, |kind| self.lanes.interpolate(&sample, kind));
         }
-        let choice = TileChoice::new(&layout.shape, quantizer, fine.is_enabled(), config);
-        self.try_tiles::<V>(&choice, chunk, layout, &fine)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::layout::{ByteOrder, Scalar};
-    use crate::number::integer::Integer as _;
-    use crate::quantize::fills::{Fills, Span};
-    use crate::stream::buffers::Shared;
-
-    fn layout(dims: &[u64]) -> Layout {
-        Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape: Shape::new(dims).unwrap() }
-    }
-
-    fn bytes(values: impl Iterator<Item = f32>) -> Vec<u8> {
-        values.flat_map(f32::to_le_bytes).collect()
-    }
-
-    /// Integers from -512 to 511 that look random.
-    fn noise(i: usize) -> f32 {
-        ((i as u32).wrapping_mul(0x9e37_79b9).wrapping_mul(i as u32 | 1) >> 22) as f32 - 512.0
-    }
-
-    #[test]
-    fn axes_are_those_along_which_codes_are_constant() {
-        // The first values along an axis count, so that an axis too many costs bits. Of sets with equal estimates, the first one is taken.
-        for (nx, ny) in [(33, 31), (300, 301)] {
-            let layout = layout(&[ny, nx]);
-            let nx = nx as usize;
-            let n = layout.shape.elements() as usize;
-            for (value, axes) in [
-                (&(|i| noise(i / nx)) as &dyn Fn(usize) -> f32, 0b01),
-                (&|i| noise(i % nx), 0b10),
-                (&|i| noise(i / nx) + noise(i % nx), 0b11),
-                (&noise, 0b00),
-            ] {
-                let chunk = bytes((0..n).map(value));
-                let mut chooser = Chooser::default();
-                let mut choose = |policy| chooser.choose_axes(&chunk, &layout, policy, |value: f32| value as i64).unwrap();
-                assert_eq!(choose(PredictorPolicy::Auto).0.to_byte(), axes, "{n} values");
-                assert_eq!(choose(PredictorPolicy::Lorenzo).0.to_byte(), 0b11);
-                assert_eq!(choose(PredictorPolicy::Axes(0b10)).0.to_byte(), 0b10);
-                for other in 0..4 {
-                    assert!(choose(PredictorPolicy::Auto).1 <= choose(PredictorPolicy::Axes(other)).1, "{n} values");
-                }
-            }
-        }
-    }
-
-    /// Makes a choice and compares it with that of the plain definition.
-    fn choice_is_plain<V: Value>(dims: &[u64], bound: f64, fill: Option<V>, values: &[f64]) -> (u8, bool) {
-        let shape = Shape::new(dims).unwrap();
-        let values: Vec<V> = values.iter().map(|&value| V::round_from(value)).collect();
-        let mut chunk = vec![0; values.len() * V::SIZE];
-        values.iter().enumerate().for_each(|(i, value)| value.write(&mut chunk, i, ByteOrder::Little));
-        let layout =
-            Layout { scalar: if V::SIZE == 4 { Scalar::F32 } else { Scalar::F64 }, byte_order: ByteOrder::Little, shape };
-        let quantizer = Quantizer::for_chunk::<V>(&chunk, ByteOrder::Little, bound, Fills::new(fill, Span::ALL));
-        let config = Config::absolute(bound).unwrap();
-        let plain = plain::Plain { bytes: &chunk, layout, quantizer: &quantizer, values };
-        let mut last = None;
-        for for_less_noise in [true, false] {
-            let config = Config { for_less_noise, ..config };
-            let expected = plain.predictor(&fine_grid_of::<V>(&quantizer, &config), for_less_noise);
-            let (mut shared, mut codes) = (Shared::default(), Vec::new());
-            let (chooser, mut coded) = shared.split(&mut codes);
-            let (grid, chosen) = chooser.choose::<V>(&chunk, &layout, &quantizer, &config, &mut coded).unwrap();
-            let masks_zeros = grid != Grid::Linear(quantizer);
-            assert_eq!((chosen.to_byte(), masks_zeros), expected, "{dims:?}, bound {bound}, {for_less_noise}");
-            last = Some(expected);
-        }
-        last.unwrap()
-    }
-
-    #[test]
-    fn choices_are_those_of_the_plain_definition() {
-        let mut chosen = std::collections::BTreeSet::new();
-        for dims in
-            [&[3][..], &[700], &[30_000], &[20, 31], &[100, 130], &[9, 14, 21], &[17, 40, 33], &[3, 11, 5, 9], &[4, 12, 20, 18]]
-        {
-            let shape = Shape::new(dims).unwrap();
-            let [nx, ny, nz, _] = shape.extents();
-            let at = |i: usize| [i % nx, i / nx % ny, i / nx / ny % nz, i / nx / ny / nz].map(|at| at as f64);
-            let waves = |i: usize| at(i).iter().zip([0.31, 0.17, 0.23, 0.4]).map(|(at, rate)| 40.0 * (at * rate).sin()).sum();
-            let fields: [&dyn Fn(usize) -> f64; 8] = [
-                &waves,
-                &|i| (at(i)[0] * 0.2).sin() * 30.0 + f64::from(noise(i / nx)),
-                &|i| f64::from(noise(i)) * 0.01,
-                &|i| f64::from(noise(i)) * 3.0,
-                &|i| if i % 41 == 7 { f64::NAN } else { (at(i)[0] * 0.1).sin() * 9.0 + at(i)[1].cos() },
-                &|i| if i % 1000 < 950 { 0.0 } else { (i % 1000) as f64 * 0.37 },
-                // Values on positions of the fine grid, and fill values.
-                &|i| if i % 31 > 28 { -999.0 } else { ((at(i)[0] * 0.3).sin() * 50.0).round() * 0.2 / 8.0 * (1020.0 / 1021.0) },
-                // Zeros here and there.
-                &|i| if i % 37 == 5 { 0.0 } else { waves(i) + 300.0 },
-            ];
-            for (number, field) in fields.iter().enumerate() {
-                let values: Vec<f64> = (0..shape.elements() as usize).map(field).collect();
-                for bound in [0.1, 0.01] {
-                    chosen.insert(choice_is_plain::<f32>(dims, bound, (number == 6).then_some(-999.0), &values));
-                }
-                chosen.insert(choice_is_plain::<f64>(dims, 0.1, (number == 6).then_some(-999.0), &values));
-            }
-        }
-        assert!(
-            chosen.len() > 8 && chosen.iter().any(|chosen| chosen.1),
-            "predictors that were chosen, zeros masked: {chosen:?}"
-        );
-    }
-
-    /// Chooses axes for codes and compares them and the estimate with the plain definition.
-    fn axes_are_plain<V: Element>(dims: &[u64], codes: impl Fn(usize) -> i64) -> Axes {
-        let shape = Shape::new(dims).unwrap();
-        let values: Vec<V> = (0..shape.elements() as usize).map(|i| V::from_code(V::Code::from_i64(codes(i)))).collect();
-        let mut chunk = vec![0; values.len() * V::SIZE];
-        values.iter().enumerate().for_each(|(i, value)| value.write(&mut chunk, i, ByteOrder::Little));
-        // The type is not looked at.
-        let layout = Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape };
-        let mut chooser = Chooser::default();
-        let mut of_grid = |code: &dyn Fn(V) -> i64| {
-            let of_values: Vec<i64> = values.iter().map(|&value| code(value)).collect();
-            let plain = plain_axes::PlainAxes { codes: &of_values, width: 8 * size_of::<V::Code>() as u32, shape: &shape };
-            let best = plain.best_set();
-            let policies = [(PredictorPolicy::Auto, best), (PredictorPolicy::Differences, best)];
-            let forced = plain.sets().map(|set| (PredictorPolicy::Axes(set as u8), set));
-            for (policy, set) in policies.into_iter().chain(forced) {
-                let (axes, bits) = chooser.choose_axes::<V>(&chunk, &layout, policy, code).unwrap();
-                assert_eq!(
-                    (usize::from(axes.to_byte()), bits),
-                    (set, plain.estimate(set).bits),
-                    "{dims:?} of {} bytes, {policy:?}",
-                    V::SIZE
-                );
-            }
-            axes_of(best, &shape)
-        };
-        // The second grid's codes may be wider than those of the type, as those of infinities on a lattice are.
-        of_grid(&|value| value.to_code().to_i64().wrapping_mul(0x7fff_ffff_1234_5679));
-        of_grid(&|value| value.to_code().to_i64())
-    }
-
-    #[test]
-    fn axes_are_those_of_the_plain_definition() {
-        use crate::number::small_float::{BFloat16, Binary16};
-        let mut chosen = std::collections::BTreeSet::new();
-        for dims in [
-            &[1][..],
-            &[3],
-            &[700],
-            &[9000],
-            &[20, 31],
-            &[90, 70],
-            &[1, 8, 1, 9],
-            &[9, 14, 21],
-            &[17, 30, 33],
-            &[3, 11, 5, 9],
-            &[4, 12, 20, 18],
-        ] {
-            let shape = Shape::new(dims).unwrap();
-            let [nx, ny, ..] = shape.extents();
-            let wide = |i: usize| i64::from(noise(i) as i32).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64.cast_signed());
-            let fields: [&dyn Fn(usize) -> i64; 7] = [
-                &|i| (i % nx * 3 + i / nx % ny * 5 + i / nx / ny * 7) as i64,
-                &|i| noise(i / nx) as i64,
-                &|i| noise(i % nx) as i64 + i64::from(i % 97 == 3),
-                &|i| i64::from(i % 41 == 7),
-                &wide,
-                &|i| [i64::MIN, i64::MAX, 0, -1, i64::from(i32::MIN), i64::from(i32::MAX)][i * i % 6],
-                &|_| -5,
-            ];
-            for field in fields {
-                chosen.extend(
-                    [
-                        axes_are_plain::<f32>(dims, field),
-                        axes_are_plain::<f64>(dims, field),
-                        axes_are_plain::<Binary16>(dims, field),
-                        axes_are_plain::<BFloat16>(dims, field),
-                        axes_are_plain::<i8>(dims, field),
-                        axes_are_plain::<u8>(dims, field),
-                        axes_are_plain::<i16>(dims, field),
-                        axes_are_plain::<u16>(dims, field),
-                        axes_are_plain::<i32>(dims, field),
-                        axes_are_plain::<u32>(dims, field),
-                        axes_are_plain::<i64>(dims, field),
-                        axes_are_plain::<u64>(dims, field),
-                    ]
-                    .map(|axes| axes.to_byte()),
-                );
-            }
-        }
-        assert!(chosen.len() > 8, "sets that were chosen: {chosen:?}");
-    }
-
-    #[test]
-    fn axes_of_one_value_are_left_out() {
-        let layout = layout(&[50, 1, 3]);
-        assert_eq!(sets_of(&layout.shape), (8, 0b1010));
-        let chunk = bytes((0..150).map(noise));
-        let mut chooser = Chooser::default();
-        let axes = chooser.choose_axes(&chunk, &layout, PredictorPolicy::Lorenzo, |value: f32| value as i64).unwrap().0;
-        assert_eq!(axes.to_byte(), 0b101);
-    }
-
-    #[test]
-    fn smooth_chunks_are_interpolated_and_rough_ones_are_not() {
-        for dims in [&[12, 13, 14][..], &[60, 70, 80], &[3000], &[100_000]] {
-            let layout = layout(dims);
-            let n = layout.shape.elements() as usize;
-            let row = layout.shape.row();
-            let ny = layout.shape.extents()[1];
-            let wave = |i: usize| {
-                ((i % row) as f32 * 0.3).sin() * ((i / row % ny) as f32 * 0.25).cos() * ((i / row / ny) as f32 * 0.2).cos()
-            };
-            let smooth = bytes((0..n).map(|i| 40.0 * wave(i)));
-            let rough = bytes((0..n).map(noise));
-            let quantizer = Quantizer::new(0.1);
-            let is_interpolated = |chunk: &[u8], predictor| {
-                let (mut shared, mut codes) = (Shared::default(), Vec::new());
-                let (chooser, mut coded) = shared.split(&mut codes);
-                let config = Config { predictor, ..Config::absolute(0.1).unwrap() };
-                chooser.choose::<f32>(chunk, &layout, &quantizer, &config, &mut coded).unwrap().1.is_interpolation()
-            };
-            assert!(!is_interpolated(&rough, PredictorPolicy::Auto), "{dims:?}: values are out of the fine grid's reach");
-            assert!(is_interpolated(&smooth, PredictorPolicy::Auto), "{dims:?}");
-            assert!(is_interpolated(&smooth, PredictorPolicy::Interpolation(InterpolationKind::CUBIC)));
-            assert!(!is_interpolated(&smooth, PredictorPolicy::Differences));
-            assert!(!is_interpolated(&smooth, PredictorPolicy::Lorenzo));
-        }
+        let (differences, out_of_reach) = self.differences_of_chunk::<V>(chunk, layout, quantizer, quantized)?;
+        let (zeros, zero_edges) = small::zeros::<V>(chunk, layout);
+        let known = Known { differences, out_of_reach, zero_edges };
+        choice.decide_by(None, &known, |kind| small::interpolate::<V>(chunk, layout, quantizer, kind, zeros, quantized))
     }
 }

@@ -15,7 +15,7 @@ use crate::quantize::gaps;
 use crate::quantize::linear;
 use crate::quantize::quantizer::Quantizer;
 
-/// A chunk's codes or residuals of interpolation, with their exceptions. The choice of a predictor may have made both.
+/// A chunk's codes or residuals of interpolation, with their exceptions.
 #[derive(Debug)]
 pub(crate) struct Quantized<'a, C> {
     /// Codes on the rounding grid, in C order.
@@ -28,10 +28,6 @@ pub(crate) struct Quantized<'a, C> {
     pub residuals: &'a mut Vec<i32>,
     /// Exceptions of interpolation.
     pub residual_exceptions: &'a mut Bitmap,
-    /// Whether the codes are those of the chunk.
-    pub has_codes: bool,
-    /// The kind of interpolation that has left `residuals`, and whether zeros were exceptions; `None` if they are not those of the chunk.
-    pub residuals_of: Option<(InterpolationKind, bool)>,
 }
 
 impl<C: Integer> Quantized<'_, C> {
@@ -47,12 +43,10 @@ impl<C: Integer> Quantized<'_, C> {
         self.clear(layout)?;
         linear::quantize::<V>(chunk, layout.byte_order, quantizer, self.codes, self.exceptions);
         self.fill_gaps(layout);
-        self.has_codes = true;
         Ok(())
     }
 
-    /// Makes the integers that the predictor's plane codes, of a chunk on an absolute bound's rounding grid: codes or residuals. Integers that the choice of the
-    /// predictor has left are not made again.
+    /// Makes the integers that the predictor's plane codes, of a chunk on an absolute bound's rounding grid: codes or residuals.
     pub(crate) fn apply<V: Value<Code = C>>(
         &mut self,
         predictor: Predictor,
@@ -61,15 +55,12 @@ impl<C: Integer> Quantized<'_, C> {
         quantizer: &Quantizer,
     ) -> Result<()> {
         match predictor {
-            Predictor::Differences(_) if self.has_codes => {}
             Predictor::Differences(_) => self.quantize::<V>(chunk, layout, quantizer)?,
             Predictor::Interpolation(kind) => {
-                if self.residuals_of != Some((kind, quantizer.masks_zeros())) {
-                    let Some(fine) = quantizer.fine::<V>() else {
-                        unreachable!("interpolation is chosen where there is a fine grid")
-                    };
-                    self.interpolate(chunk, layout, &fine, kind)?;
-                }
+                let Some(fine) = quantizer.fine::<V>() else {
+                    unreachable!("interpolation is chosen where there is a fine grid")
+                };
+                self.interpolate(chunk, layout, &fine, kind)?;
                 mem::swap(self.exceptions, self.residual_exceptions);
             }
         }
@@ -91,9 +82,7 @@ impl<C: Integer> Quantized<'_, C> {
     ) -> Result<()> {
         self.residual_exceptions.clear(layout.shape.elements() as usize)?;
         let Self { interpolation, residuals, residual_exceptions, .. } = self;
-        interpolation.forward(chunk, layout, fine, kind, residuals, residual_exceptions)?;
-        self.residuals_of = Some((kind, fine.masks_zeros()));
-        Ok(())
+        interpolation.forward(chunk, layout, fine, kind, residuals, residual_exceptions)
     }
 }
 
@@ -104,29 +93,21 @@ mod tests {
     use crate::stream::buffers::Shared;
 
     #[test]
-    fn a_chunk_is_quantized_once_for_each_kind_of_predictor() {
+    fn a_chunk_has_the_integers_and_the_exceptions_of_its_predictor() {
         let layout = Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape: Shape::new(&[23, 31]).unwrap() };
         let value = |i: usize| if i % 50 == 7 { f32::NAN } else { (i as f32 * 0.03).sin() * 40.0 };
         let chunk: Vec<u8> = (0..23 * 31).flat_map(|i| value(i).to_le_bytes()).collect();
         let quantizer = Quantizer::new(0.25);
         let (mut shared, mut codes) = (Shared::default(), Vec::new());
         let (_, mut quantized) = shared.split(&mut codes);
-        let differences = Predictor::Differences(Axes::FASTEST);
-        quantized.apply::<f32>(differences, &chunk, &layout, &quantizer).unwrap();
-        assert!(quantized.has_codes && quantized.residuals_of.is_none());
         let expected: Vec<usize> = (7..23 * 31).step_by(50).collect();
+        quantized.apply::<f32>(Predictor::Differences(Axes::FASTEST), &chunk, &layout, &quantizer).unwrap();
         assert_eq!(quantized.exceptions.indices().collect::<Vec<_>>(), expected);
         for (i, &code) in quantized.codes.iter().enumerate().filter(|(i, _)| i % 50 != 7) {
             assert!((f64::from(value(i)) - 0.5 * f64::from(code)).abs() <= 0.25, "value {i}");
         }
-        // Codes that are there are taken as they are.
-        quantized.codes[0] += 1000;
-        let first = quantized.codes[0];
-        quantized.apply::<f32>(differences, &chunk, &layout, &quantizer).unwrap();
-        assert_eq!(quantized.codes[0], first);
         let kind = InterpolationKind::new(0b10, true);
         quantized.apply::<f32>(Predictor::Interpolation(kind), &chunk, &layout, &quantizer).unwrap();
-        assert_eq!(quantized.residuals_of, Some((kind, false)));
         assert_eq!(quantized.exceptions.indices().collect::<Vec<_>>(), expected, "exceptions of interpolation");
         assert_eq!(quantized.residuals.len(), 23 * 31);
     }

@@ -47,13 +47,6 @@ impl<V: Value> Excluded<V> {
         value.is_less(self.least) | self.greatest.is_less(value)
     }
 
-    /// Whether any value is excluded. Takes less time than [`Excluded::bits`].
-    #[inline(always)]
-    #[must_use]
-    pub(crate) fn covers_any(&self, values: &[V]) -> bool {
-        values.iter().fold(false, |any, &value| any | self.covers(value))
-    }
-
     /// A bit for each of at most 64 values, the first one's lowest: 1 where the value is excluded.
     #[inline(always)]
     #[must_use]
@@ -80,21 +73,6 @@ impl<V: Value> Excluded<V> {
     #[must_use]
     pub(crate) fn has_beyond(&self, values: &[V]) -> bool {
         values.iter().fold(false, |any, value| any | !value.is_below(self.beyond))
-    }
-
-    /// Sets values from index `len` on to the ordinary value.
-    #[inline(always)]
-    pub(crate) fn pad(&self, values: &mut [V], len: usize) {
-        values[len..].fill(self.ordinary);
-    }
-
-    /// Copies values to `others`, with the ordinary value in place of those beyond the grid. Fill values within the grid stay.
-    #[inline(always)]
-    pub(crate) fn replace_beyond(&self, values: &[V], others: &mut [V]) {
-        let Self { beyond, ordinary, .. } = *self;
-        for (other, &value) in others.iter_mut().zip(values) {
-            *other = if value.is_below(beyond) { value } else { ordinary };
-        }
     }
 }
 
@@ -124,26 +102,13 @@ mod tests {
             let values = &values[..len];
             let expected = values.iter().enumerate().fold(0, |bits, (at, value)| bits | u64::from(is_excluded(value)) << at);
             assert_eq!(mask.bits(values), expected, "{len} values at {bound}");
-            assert_eq!(mask.covers_any(values), expected != 0);
             assert_eq!(mask.has_beyond(values), values.iter().any(is_beyond));
-            let (mut others, mut within) = (vec![V::default(); len], vec![V::default(); len]);
+            let mut others = vec![V::default(); len];
             mask.replace(values, &mut others);
-            mask.replace_beyond(values, &mut within);
-            assert!(!mask.covers_any(&others) && !mask.has_beyond(&within));
-            for ((value, other), within) in values.iter().zip(&others).zip(&within) {
+            assert_eq!(mask.bits(&others), 0);
+            for (value, other) in values.iter().zip(&others) {
                 assert!(is_excluded(value) || other.to_bits() == value.to_bits());
-                assert!(is_beyond(value) || within.to_bits() == value.to_bits());
             }
-            mask.pad(&mut others, len / 2);
-            assert!(
-                others[..len / 2]
-                    .iter()
-                    .zip(values)
-                    .all(|(other, value)| is_excluded(value) || other.to_bits() == value.to_bits())
-            );
-            assert!(
-                others[len / 2..].iter().all(|other| !mask.covers(*other) && other.to_f64() * quantizer.inverse_step() < 0.5)
-            );
         }
     }
 
@@ -161,8 +126,9 @@ mod tests {
     fn replacements_are_on_no_position() {
         for bound in [1e-3, 0.5, 7e-20] {
             let quantizer = Quantizer::new(bound);
-            let mut values = [f64::NAN];
-            Excluded::new(&quantizer, 512.0).pad(&mut values, 0);
+            let mut values = [0.0];
+            Excluded::new(&quantizer, 512.0).replace(&[f64::NAN], &mut values);
+            assert!(values[0] * quantizer.inverse_step() < 0.5);
             assert_eq!(quantizer.fine::<f64>().unwrap().position(values[0]).map(|(_, exact)| exact), Some(false));
         }
     }

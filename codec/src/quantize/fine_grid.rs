@@ -58,7 +58,7 @@ pub struct FineGrid<V> {
     /// Distance of two neighbouring positions, in the data's unit. Only from position `8 s + 3` to `8 s + 4` the distance is larger. Positions from
     /// `8 s - 4` to `8 s + 3` have `s` as their nearest whole number of steps, the following ones `s + 1`.
     spacing: f64,
-    /// [`Value::STEPS_LIMIT`]; 0 if there is no fine grid or this is a copy by [`FineGrid::disabled`]. Only `between_steps_sign` and
+    /// [`Value::STEPS_LIMIT`]; 0 if there is no fine grid. Only `between_steps_sign` and
     /// [`FineGrid::is_enabled`] use it: values of this many steps or more have no position for them.
     steps_limit: f64,
     /// Whether [`Value::STEPS_LIMIT`] steps have a finite value. If so, every position of fewer steps has one, and the fast path in
@@ -122,30 +122,11 @@ impl<V: Value> FineGrid<V> {
         self.limited(self.restore(position))
     }
 
-    /// Whether there is a fine grid, and this is no copy by [`FineGrid::disabled`]. If there is none, callers must not encode values, and what
+    /// Whether there is a fine grid. If there is none, callers must not encode values, and what
     /// [`FineGrid::position`] returns means nothing.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.steps_limit > 0.0
-    }
-
-    /// Whether the values with the bits of one value are exceptions.
-    #[must_use]
-    pub(crate) fn masks_fill_value(&self) -> bool {
-        self.fills.value().is_some()
-    }
-
-    /// Whether zeros are exceptions.
-    #[must_use]
-    pub(crate) fn masks_zeros(&self) -> bool {
-        self.fills.masks_zeros()
-    }
-
-    /// A copy with which no value counts as on a position: [`FineGrid::is_enabled`] is false, and bit 63 of `between_steps_sign` is 0. All other
-    /// functions work as before. The choice of a predictor takes this copy where interpolation is no candidate.
-    #[must_use]
-    pub fn disabled(self) -> Self {
-        Self { steps_limit: 0.0, ..self }
     }
 
     /// This grid, where a residual of 1 is worth this many positions.
@@ -446,9 +427,9 @@ mod tests {
         assert!(Quantizer::exact(1.0).fine::<f32>().is_none(), "a lattice's");
         assert!(Quantizer::new(0.4e-28).fine::<f32>().is_none() && Quantizer::new(0.6e-28).fine::<f32>().is_some());
         assert!(Quantizer::new(0.4e-290).fine::<f64>().is_none() && Quantizer::new(0.6e-290).fine::<f64>().is_some());
-        let disabled = FineGrid::<f32>::new(&Quantizer::new(0.5)).disabled();
-        assert!(!disabled.is_enabled());
-        assert_eq!(disabled.between_steps_sign(disabled.restore(3), 0.0) >> 63, 0, "no value is on a position");
+        let none = FineGrid::<f32>::new(&Quantizer::exact(1.0));
+        assert!(!none.is_enabled());
+        assert_eq!(none.between_steps_sign(none.restore(3), 0.0) >> 63, 0, "no value is on a position");
     }
 
     #[test]

@@ -40,10 +40,7 @@ impl Shared {
     /// The chooser of the predictor, and the buffers that a chunk is quantized into. `codes` are those of the chunk's type.
     pub(crate) fn split<'a, C>(&'a mut self, codes: &'a mut Vec<C>) -> (&'a mut Chooser, Quantized<'a, C>) {
         let Self { chooser, exceptions, interpolation, residuals, residual_exceptions, .. } = self;
-        (
-            chooser,
-            Quantized { codes, exceptions, interpolation, residuals, residual_exceptions, has_codes: false, residuals_of: None },
-        )
+        (chooser, Quantized { codes, exceptions, interpolation, residuals, residual_exceptions })
     }
 }
 
@@ -75,16 +72,5 @@ mod tests {
         i32::buffers(&mut narrow, &mut wide).codes.push(-1);
         i64::buffers(&mut narrow, &mut wide).codes.extend([i64::MIN, 2]);
         assert_eq!((&narrow.codes[..], &wide.codes[..]), (&[-1][..], &[i64::MIN, 2][..]));
-    }
-
-    #[test]
-    fn a_chunk_begins_with_nothing_quantized() {
-        let mut shared = Shared { residuals: vec![5], ..Shared::default() };
-        let mut codes = vec![7i64];
-        let (_, quantized) = shared.split(&mut codes);
-        assert!(!quantized.has_codes && quantized.residuals_of.is_none());
-        quantized.codes.push(8);
-        quantized.residuals.push(6);
-        assert_eq!((codes, shared.residuals), (vec![7, 8], vec![5, 6]));
     }
 }

@@ -42,8 +42,8 @@ impl<V: Value> Encoder<'_, V> {
         match &grid {
             Grid::Linear(quantizer) => {
                 let mut ends = Ends::<V>::new(quantizer);
-                let is_tokenized = match (predictor, quantized.has_codes, slabs) {
-                    (Predictor::Differences(axes), false, Some(slabs)) => {
+                let is_tokenized = match (predictor, slabs) {
+                    (Predictor::Differences(axes), Some(slabs)) => {
                         slabs.tokenize::<V>(chunk, layout, (quantizer, axes), self.buffers, self.shared, &mut ends)?;
                         true
                     }

@@ -1,35 +1,23 @@
-// Stage 0 (FORMAT.md §11.3): counts over the residuals of a chunk's tiles, and the predictor that follows from them. CPU:
-// codec/src/predict/choice/tiles.rs, codec/src/predict/choice/interpolated_tiles.rs, codec/src/predict/choice/tile_lanes.rs.
+// Stage 0 (FORMAT.md §11.3): counts over the residuals of a chunk's tiles, and the predictor that follows from them. CPU: codec/src/predict/choice.rs,
+// codec/src/predict/choice/lanes.rs.
 //
 //   values -> codes -> differences along all sets of axes -> counts
-//        └──> nearest positions -> interpolation of the tile as a chunk -> residuals -> counts        (of interpolated tiles alone)
+//        └──> nearest positions -> interpolation of the tile as a chunk -> residuals -> counts
 //
-// TILE_THREADS threads a block. Differences: a block takes one or more tiles. Interpolation: a block takes GROUP_TILES tiles and one kind. All tiles of a
-// chunk have equal extents, so that neighbours and weights of a value are found once for all of them; `make_tile_tables` has done it. Positions of a value of
-// the group are next to each other in shared memory, and in a batch its codes in device memory.
+// A block of TILE_THREADS threads takes GROUP_TILES tiles, and their differences or one kind of interpolation. All tiles of a chunk have equal extents, so that
+// neighbours and weights of a value are found once for all of them; `make_tile_tables` has done it. Positions of a value of the group are next to each other in
+// shared memory, and so are its codes.
 //
 // One chunk takes as long as its longest block, so that one launch measures everything. The block that is done last writes the counts to pinned memory, and
 // the host decides. A batch of chunks takes the time of all instructions, so that each launch measures only what the decision needs:
 //
-//   differences, nearest positions -> cubic and linear interpolation -> choose_by_tiles -> interpolation with rough axes, differences of interpolated tiles
-//       along the best set of axes -> choose_by_tiles -> interpolation of the last kind -> choose_by_tiles
+//   differences, nearest positions -> cubic and linear interpolation -> choose_by_tiles -> interpolation with rough axes -> choose_by_tiles
+//       -> interpolation of the last kind -> choose_by_tiles
 #pragma once
 
 #include "estimate.cuh"
 #include "tile_differences.cuh"
 #include "tile_groups.cuh"
-
-/// Measures the differences that block `number` of a chunk takes: first come the blocks of interpolated tiles.
-template <typename V>
-__device__ __forceinline__ void measure_differences(const TileJob& job, u32 number, DifferenceMemory& memory) {
-  const u32 tiles = job.kinds[INTERPOLATED_KIND].count, all = job.kinds[DIFFERENCE_KIND].count;
-  if (number < INTERPOLATED_TILES) {
-    if (number < tiles) measure_differences<V>({job, blockIdx.y, true, number, 1}, memory);
-    return;
-  }
-  const u32 first = (number - INTERPOLATED_TILES) * job.tiles_per_block;
-  if (first < all) measure_differences<V>({job, blockIdx.y, false, first, min(all - first, job.tiles_per_block)}, memory);
-}
 
 /// Measures all that the host may ask for of a chunk's tiles. First come the blocks of interpolation, which take longer.
 template <typename V>
@@ -39,17 +27,14 @@ __device__ __forceinline__ void measure_tiles(const TileJob& job) {
     GroupMemory<MAX_TILE_VALUES> of_group;
   } memory;
   __shared__ bool is_last;
-  const u32 tiles = job.kinds[INTERPOLATED_KIND].count, interpolating = GROUPS * job.candidates;
-  if (blockIdx.x >= interpolating) {
-    measure_differences<V>(job, blockIdx.x - interpolating, memory.of_differences);
+  const TileBlock block = {job, 0, blockIdx.x % GROUPS};
+  const u32 number = blockIdx.x / GROUPS;
+  if (number == job.candidates) {
+    measure_differences<V>(block, memory.of_differences, nullptr);
   } else if constexpr (ValueType<V>::STEPS_LIMIT > 0.0) {
-    const u32 first = blockIdx.x % GROUPS * GROUP_TILES;
-    if (first < tiles) {
-      const TileBlock block = {job, 0, true, first, min(tiles - first, GROUP_TILES)};
-      make_entries<V>(block, memory.of_group);
-      __syncthreads();
-      measure_residuals<false>(block, memory.of_group, job.candidate_numbers[blockIdx.x / GROUPS]);
-    }
+    make_entries<V>(block, memory.of_group);
+    __syncthreads();
+    measure_residuals<false>(block, memory.of_group, job.candidate_numbers[number]);
   }
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -68,42 +53,26 @@ __device__ __forceinline__ void measure_tiles(const TileJob& job) {
   }
 }
 
-/// Reads the interpolated tiles of a batch, and measures the differences of the others. Grid: groups of interpolated tiles and then blocks of differences;
-/// chunks.
+/// Reads the tiles of a batch, and measures their differences. Grid: groups of tiles; chunks.
 template <typename V>
 __device__ __forceinline__ void measure_batch(const TileJob& job) {
-  __shared__ union {
-    DifferenceMemory of_differences;
-    u32 out_of_reach[GROUP_TILES];
-  } memory;
-  if (blockIdx.x >= GROUPS) return measure_differences<V>(job, INTERPOLATED_TILES + blockIdx.x - GROUPS, memory.of_differences);
-  if constexpr (ValueType<V>::STEPS_LIMIT > 0.0) {
-    const u32 tiles = job.kinds[INTERPOLATED_KIND].count, first = blockIdx.x * GROUP_TILES;
-    if (first < tiles) read_group<V>({job, blockIdx.y, true, first, min(tiles - first, GROUP_TILES)}, memory.out_of_reach);
-  }
+  __shared__ DifferenceMemory memory;
+  const TileBlock block = {job, blockIdx.y, blockIdx.x};
+  measure_differences<V>(block, memory, job.candidates ? block.entries() : nullptr);
 }
 
-/// Measures kinds of interpolation of a batch: cubic and linear, or those that were decided on; in the second round also differences along the best set of
-/// axes. Grid: groups of tiles and kinds; chunks.
+/// Measures kinds of interpolation of a batch: cubic and linear, or those that were decided on. Grid: groups of tiles and kinds; chunks.
 template <u32 VALUES>
 __device__ __forceinline__ void measure_kinds_of_batch(const TileJob& job, u32 round) {
   __shared__ GroupMemory<VALUES> memory;
   const TileSums& sums = job.sums[blockIdx.y];
-  const u32 tiles = job.kinds[INTERPOLATED_KIND].count, number = blockIdx.x / GROUPS, first = blockIdx.x % GROUPS * GROUP_TILES;
-  if (first >= tiles || (round != FIRST_ROUND && !sums.is_interpolation_open)) return;
-  const TileBlock block = {job, blockIdx.y, true, first, min(tiles - first, GROUP_TILES)};
-  if (round == ROUGH_ROUND && number == job.rough_kinds) {
-    switch (block.kind().shape.rank) {
-      case 1: return count_differences_of_set<1>(block, memory, sums.set);
-      case 2: return count_differences_of_set<2>(block, memory, sums.set);
-      case 3: return count_differences_of_set<3>(block, memory, sums.set);
-      default: return count_differences_of_set<4>(block, memory, sums.set);
-    }
-  }
+  if (round != FIRST_ROUND && !sums.is_interpolation_open) return;
+  const u32 number = blockIdx.x / GROUPS;
   const u32 kind = round == FIRST_ROUND   ? number * LINEAR_INTERPOLATION
                    : round == ROUGH_ROUND ? sums.first_kind | long_axis(job, number)
                                           : sums.last_kind;
   if (kind == NO_KIND) return;
+  const TileBlock block = {job, blockIdx.y, blockIdx.x % GROUPS};
   if (__syncthreads_or(load_entries(block, memory))) {
     measure_residuals<false>(block, memory, kind);
   } else {

@@ -1,5 +1,5 @@
 // Stage 0 (FORMAT.md §11.3): the estimate of the bits that residuals take, and the predictor that follows from the counts over a chunk's tiles. CPU:
-// codec/src/predict/choice/residual_stats.rs, codec/src/predict/choice/kinds.rs, codec/src/predict/choice/tiles.rs.
+// codec/src/predict/choice/counts.rs, codec/src/predict/choice.rs.
 //
 // A warp decides on a chunk, after each round in which its tiles are measured. A lane takes an estimate, or a set of axes. Only integers, so that the choice is
 // the CPU's. What a later round needs is kept among the chunk's counts.
@@ -11,7 +11,7 @@
 typedef unsigned __int128 u128;
 
 /// Counts whose logarithms an estimate needs.
-constexpr u32 WEIGHED_COUNTS = 17;
+constexpr u32 WEIGHED_COUNTS = 10;
 
 /// Each count times its logarithm. The squares of one count do not wait for those of another.
 __device__ __forceinline__ void weigh(const u32 (&counts)[WEIGHED_COUNTS], u64 (&weighted)[WEIGHED_COUNTS]) {
@@ -26,45 +26,25 @@ __device__ __forceinline__ u64 split_bits(u64 all, u64 first, u64 second) { retu
 
 /// Estimated bits of the values that need more than a residual, of a kind of interpolation. Where a fill value may be masked, zeros cannot. `gain`: the bits
 /// fewer that zeros take as exceptions than as escapes; 0 if they are escapes.
-__device__ __forceinline__ u32 bits_of_outliers(const TileJob& job, const KindCounts& counts, u32 kind, u32& gain) {
-  const u32 as_escapes = OUTLIER_BITS * counts.zero_escapes[kind], as_exceptions = EDGE_BITS * (counts.zero_edges + job.edges_of_planes);
+__device__ __forceinline__ u32 bits_of_outliers(const TileJob& job, const TileSums& sums, u32 kind, u32& gain) {
+  const u32 as_escapes = OUTLIER_BITS * sums.zero_escapes[kind], as_exceptions = EDGE_BITS * (sums.zero_edges + job.edges_of_planes);
   gain = !job.fills.has_value && as_exceptions < as_escapes ? as_escapes - as_exceptions : 0;
-  return OUTLIER_BITS * counts.outliers[kind] + as_escapes - gain;
+  return OUTLIER_BITS * sums.outliers[kind] + as_escapes - gain;
 }
 
 /// Estimate of the bits that `values` residuals with these counts take, in fixed point. `outlier_bits`: those of values that need more.
 __device__ __forceinline__ u64 estimated_bits(const ResidualCounts& counts, u32 values, u32 outlier_bits) {
-  const u32 zeros = counts.zeros, nonzero = values - zeros, low_bits = counts.magnitude_bits - nonzero;
-  const u32 rises = min(counts.rises, min(nonzero, zeros)), small = nonzero - counts.large;
-  const u32 from_two_bits = nonzero - counts.ones, from_three_bits = from_two_bits - counts.two_bits, from_four_bits = from_three_bits - counts.three_bits;
-  const u32 further = low_bits - counts.two_bits - 2 * counts.three_bits - 3 * from_four_bits;
+  const u32 zeros = counts.zeros, nonzero = values - zeros, low_bits = counts.lengths - nonzero, rises = min(counts.rises, min(nonzero, zeros));
   const u32 weighed[WEIGHED_COUNTS] = {
-      values, zeros, nonzero, rises, zeros - rises, nonzero - rises,
-      small, counts.negative, small - counts.negative,
-      counts.ones, from_two_bits, counts.two_bits, from_three_bits, counts.three_bits, from_four_bits,
-      further, from_four_bits + further};
+      values, zeros, nonzero, rises, zeros - rises, nonzero - rises, counts.negative, nonzero - counts.negative, low_bits, nonzero + low_bits};
   u64 weights[WEIGHED_COUNTS];
   weigh(weighed, weights);
-  const auto& [of_values, of_zeros, of_nonzero, of_rises, of_other_zeros, of_others, of_small, of_negative, of_positive, of_ones, of_two_up, of_two,
-               of_three_up, of_three, of_four_up, of_further, of_all_further] = weights;
+  const auto& [of_values, of_zeros, of_nonzero, of_rises, of_other_zeros, of_others, of_negative, of_positive, of_low_bits, of_all_bits] = weights;
   const u64 zero_bits = min(split_bits(of_values, of_zeros, of_nonzero),
                             split_bits(of_zeros, of_rises, of_other_zeros) + split_bits(of_nonzero, of_rises, of_others));
-  const u64 sign_bits = split_bits(of_small, of_negative, of_positive);
-  const u64 short_bits =
-      split_bits(of_nonzero, of_ones, of_two_up) + split_bits(of_two_up, of_two, of_three_up) + split_bits(of_three_up, of_three, of_four_up);
-  const u64 long_bits = split_bits(of_all_further, of_four_up, of_further);
-  const u64 whole = counts.large + low_bits + outlier_bits;
-  return zero_bits + sign_bits + short_bits + long_bits + (whole << LOG_FRACTION);
+  const u64 sign_bits = split_bits(of_nonzero, of_negative, of_positive), length_bits = split_bits(of_all_bits, of_nonzero, of_low_bits);
+  return zero_bits + sign_bits + length_bits + (u64(low_bits + outlier_bits) << LOG_FRACTION);
 }
-
-/// Values of all tiles of a kind that have a neighbour before them along every axis longer than 1: their differences count.
-__device__ __forceinline__ u32 counted_values(const TileKind& kind) { return kind.count * kind.counted; }
-
-/// Values between steps that are expected among these.
-__device__ __forceinline__ u32 counted_outliers(const TileKind& kind, const KindCounts& counts) {
-  return counts.between_steps * kind.counted / kind.shape.elements;
-}
-static_assert(u64(DIFFERENCE_TILES) * MAX_TILE_VALUES * MAX_TILE_VALUES < 1ull << 32, "products of 32 bits");
 
 /// The axis with this number among those longer than 1, as a set.
 __device__ __forceinline__ u32 long_axis(const TileJob& job, u32 number) {
@@ -83,50 +63,37 @@ struct TileDecision {
 
   /// After the first round: the best set of axes, and the better one of cubic and linear interpolation.
   __device__ __forceinline__ void decide_first() {
-    const TileKind& tiles = job.kinds[DIFFERENCE_KIND];
-    const KindCounts &of_sets = sums.kinds[DIFFERENCE_KIND], &of_kinds = sums.kinds[INTERPOLATED_KIND];
+    const TileShape& tiles = job.tiles;
     const u32 lane = lane_id(), flat = flat_axes();
-    const bool is_open = job.candidates && of_sets.out_of_reach <= tiles.count * tiles.shape.elements / VALUES_PER_VALUE_OUT_OF_REACH &&
-                         of_kinds.tiles_out_of_reach == 0;
+    const bool is_open = job.candidates && sums.out_of_reach <= TILES * tiles.shape.elements / VALUES_PER_VALUE_OUT_OF_REACH;
     // Lane `set` has the estimate of the differences along a set of axes. The next two lanes have those of cubic and of linear interpolation.
     const bool is_set = lane < 1u << tiles.shape.rank && !(lane & flat), is_kind = is_open && lane >= AXIS_SETS && lane < AXIS_SETS + 2;
     const u32 own_kind = lane == AXIS_SETS + 1 ? LINEAR_INTERPOLATION : 0;
     u64 bits = 0;
     u32 gain;
-    if (is_set || is_kind) {
-      bits = estimated_bits(is_set ? of_sets.differences[lane] : of_kinds.residuals[own_kind], is_set ? counted_values(tiles) : residuals(),
-                            is_set ? OUTLIER_BITS * counted_outliers(tiles, of_sets) : bits_of_outliers(job, of_kinds, own_kind, gain));
-    }
+    if (is_set) bits = estimated_bits(sums.differences[lane], differences(), OUTLIER_BITS * (sums.between_steps * tiles.counted / tiles.shape.elements));
+    if (is_kind) bits = estimated_bits(sums.residuals[own_kind], residuals(), bits_of_outliers(job, sums, own_kind, gain));
     const u64 cubic = __shfl_sync(ALL_LANES, bits, AXIS_SETS), linear = __shfl_sync(ALL_LANES, bits, AXIS_SETS + 1);
     const bool is_linear = linear < cubic;
     u64 set_bits;
     const u32 set = best_set(bits, is_set, set_bits);
-    const u64 uncorrected = __shfl_sync(ALL_LANES, bits, set);
     if (lane != 0) return;
     sums.is_interpolation_open = is_open;
     sums.set = set;
     sums.set_bits = set_bits;
-    sums.uncorrected_set_bits = uncorrected;
     sums.best_kind = sums.first_kind = is_linear ? LINEAR_INTERPOLATION : 0;
     sums.best_bits = is_linear ? linear : cubic;
     sums.cubic_bits = cubic;
   }
 
-  /// Makes the best one of the kinds of a round the best so far if it is better; the first of equals wins. Returns the estimate of the differences of
-  /// interpolated tiles along the best set.
-  __device__ __forceinline__ u64 take_best(u32 round) {
-    const TileKind& tiles = job.kinds[INTERPOLATED_KIND];
-    const KindCounts& counts = sums.kinds[INTERPOLATED_KIND];
+  /// Makes the best one of the kinds of a round the best so far if it is better; the first of equals wins.
+  __device__ __forceinline__ void take_best(u32 round) {
     const u32 lane = lane_id(), first = sums.first_kind, last = sums.last_kind;
-    const bool is_set = lane == MAX_RANK;
     u32 kind = NO_KIND, gain;
     if (round == LAST_ROUND && lane == 0) kind = last;
     if (round == ROUGH_ROUND && lane < job.rough_kinds) kind = first | long_axis(job, lane);
     u64 own = ~0ull;
-    if (is_set || kind != NO_KIND) {
-      own = estimated_bits(is_set ? counts.differences[sums.set] : counts.residuals[kind], is_set ? counted_values(tiles) : residuals(),
-                           is_set ? OUTLIER_BITS * counted_outliers(tiles, counts) : bits_of_outliers(job, counts, kind, gain));
-    }
+    if (kind != NO_KIND) own = estimated_bits(sums.residuals[kind], residuals(), bits_of_outliers(job, sums, kind, gain));
     u64 best_bits = sums.best_bits;
     u32 best_kind = sums.best_kind;
 #pragma unroll
@@ -138,7 +105,6 @@ struct TileDecision {
     __syncwarp();
     if (lane == 0) sums.best_bits = best_bits, sums.best_kind = best_kind;
     __syncwarp();
-    return __shfl_sync(ALL_LANES, own, MAX_RANK);
   }
 
   /// The last kind: if the best one has a rough axis, linear in place of cubic or the reverse.
@@ -146,17 +112,14 @@ struct TileDecision {
     if (lane_id() == 0) sums.last_kind = sums.best_kind & (AXIS_SETS - 1) ? sums.best_kind ^ LINEAR_INTERPOLATION : NO_KIND;
   }
 
-  /// The predictor's byte in a plane, where interpolation is a candidate, and MASKS_ZEROS if zeros are exceptions. All kinds have been measured. `differences`: the estimate that `take_best` returns.
-  __device__ __forceinline__ u32 predictor(u64 differences) const {
-    // The chunk's first values along the axes make its differences longer than those of tiles.
-    if (sums.uncorrected_set_bits) differences = u64(u128(differences) * sums.set_bits / sums.uncorrected_set_bits);
+  /// The predictor's byte in a plane, where interpolation is a candidate, and MASKS_ZEROS if zeros are exceptions. All kinds have been measured.
+  __device__ __forceinline__ u32 predictor() const {
     // Where cubic interpolation is hopeless, no other kind counts.
-    const u32 of_differences = counted_values(job.kinds[INTERPOLATED_KIND]);
-    if (u128(sums.cubic_bits) * of_differences > (u128(differences) + CUBIC_MARGIN * of_differences) * residuals()) return sums.set;
+    if (u128(sums.cubic_bits) * differences() > (u128(sums.set_bits) + CUBIC_MARGIN * differences()) * residuals()) return sums.set;
     u32 gain;
-    bits_of_outliers(job, sums.kinds[INTERPOLATED_KIND], sums.best_kind, gain);
+    bits_of_outliers(job, sums, sums.best_kind, gain);
     const auto is_below = [&](u64 bits, u32 sixteenths) {
-      return 16 * u128(bits) * of_differences < sixteenths * u128(differences) * residuals();
+      return 16 * u128(bits) * differences() < sixteenths * u128(sums.set_bits) * residuals();
     };
     if (!is_below(sums.best_bits, gain ? MASKED_SIXTEENTHS : 16) && !is_below(sums.best_bits + (u64(gain) << LOG_FRACTION), 16)) return sums.set;
     const bool is_finer = sums.best_bits < u64(job.finer_steps_below) * residuals();
@@ -173,10 +136,10 @@ struct TileDecision {
   }
 
   /// Residuals of interpolation that count.
-  __device__ __forceinline__ u32 residuals() const {
-    const TileKind& tiles = job.kinds[INTERPOLATED_KIND];
-    return tiles.count * (tiles.shape.elements - tiles.uncounted_residuals);
-  }
+  __device__ __forceinline__ u32 residuals() const { return TILES * (job.tiles.shape.elements - job.tiles.uncounted_residuals); }
+
+  /// Differences along a set of axes that count.
+  __device__ __forceinline__ u32 differences() const { return TILES * job.tiles.counted; }
 
   /// The set of axes whose differences have the least estimate, which becomes `set_bits`, corrected for the chunk's first values along the axes. `bits`: the
   /// estimate of set `lane_id()`, if that is a set of the chunk's.
@@ -216,16 +179,16 @@ __device__ __forceinline__ void decide(const TileJob& job, u32 chunk, u32 round)
   if (round == FIRST_ROUND) {
     decision.decide_first();
     __syncwarp();
-    if (!sums.is_interpolation_open && lane_id() == 0) job.host_predictors[chunk] = sums.set;
+  } else if (sums.is_interpolation_open) {
+    decision.take_best(round);
+  }
+  if (!sums.is_interpolation_open) {
+    if (round == FIRST_ROUND && lane_id() == 0) job.host_predictors[chunk] = sums.set;
     return;
   }
-  if (!sums.is_interpolation_open) return;
-  const u64 differences = decision.take_best(round);
-  // With one axis there are no rough ones, and no third round.
-  if (round == ROUGH_ROUND && job.rough_kinds > 0) {
-    decision.find_last_kind();
-    return;
-  }
-  const u32 predictor = decision.predictor(differences);
+  // With one axis there are no rough ones: the first round is the last one.
+  if (round == FIRST_ROUND && job.rough_kinds > 0) return;
+  if (round == ROUGH_ROUND) return decision.find_last_kind();
+  const u32 predictor = decision.predictor();
   if (lane_id() == 0) job.host_predictors[chunk] = predictor;
 }

@@ -1,5 +1,5 @@
 // Stage 0 (FORMAT.md §11.3): tables for the tiles of all chunks of a layout: offsets of the values, and neighbours and weights of those that are interpolated.
-// CPU: codec/src/predict/choice/tile.rs, codec/src/predict/choice/tile_lanes.rs.
+// CPU: codec/src/predict/choice/sample.rs, codec/src/predict/choice/lanes.rs.
 #pragma once
 
 #include "coarse_levels.cuh"
@@ -17,7 +17,7 @@ constexpr u32 FIRST_OF_ROW = 1u << 31;
 
 /// Terms of a kind of interpolation: `[axis][residual]`.
 __device__ __forceinline__ TileTerm* terms_of(const TileJob& job, u32 interpolation) {
-  const Shape& shape = job.kinds[INTERPOLATED_KIND].shape;
+  const Shape& shape = job.tiles.shape;
   const u32 number = interpolation % LINEAR_INTERPOLATION + (interpolation / LINEAR_INTERPOLATION << shape.rank);
   return static_cast<TileTerm*>(job.terms) + number * shape.rank * shape.elements;
 }
@@ -45,21 +45,18 @@ __device__ __forceinline__ void make_terms(const CoarseLevel& level, const Shape
   }
 }
 
-/// Makes the tables of a layout: a block for the terms of each kind of interpolation, and one for each kind of tiles.
+/// Makes the tables of a layout: a block for the terms of each kind of interpolation, and one for where the values are.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS) make_tile_tables(const __grid_constant__ TileJob job) {
-  if (blockIdx.x >= job.candidates) {
-    const u32 number = blockIdx.x - job.candidates;
-    const TileKind& kind = job.kinds[number];
-    u32* offsets = job.offsets + number * MAX_TILE_VALUES;
-    u32* counted = job.counted + number * MAX_TILE_VALUES;
-    for (u32 index = threadIdx.x; index < kind.shape.elements; index += TILE_THREADS) {
+  const Shape& shape = job.tiles.shape;
+  if (blockIdx.x == job.candidates) {
+    for (u32 index = threadIdx.x; index < shape.elements; index += TILE_THREADS) {
       // Number of the value among those that count, and whether it does.
       u32 offset = 0, among_counted = 0, stride = 1, rest = index;
       bool counts = true, is_first = false, is_fastest = true;
       for (u32 axis = 0; axis < MAX_RANK; axis++) {
-        const u32 extent = kind.shape.extents[axis], at = rest % extent;
+        const u32 extent = shape.extents[axis], at = rest % extent;
         rest /= extent;
-        offset += at * kind.strides[axis];
+        offset += at * job.tiles.strides[axis];
         if (extent == 1) continue;
         counts = counts && at > 0;
         is_first = is_first || (is_fastest && at == 1);
@@ -67,18 +64,16 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS) make_tile_tables(cons
         among_counted += (at - 1) * stride;
         stride *= extent - 1;
       }
-      offsets[index] = offset;
-      if (counts) counted[among_counted] = index | (is_first ? FIRST_OF_ROW : 0);
+      job.offsets[index] = offset;
+      if (counts) job.counted[among_counted] = index | (is_first ? FIRST_OF_ROW : 0);
     }
     return;
   }
   __shared__ Classes classes;
-  const TileKind& kind = job.kinds[INTERPOLATED_KIND];
-  const Shape& shape = kind.shape;
   const u32 interpolation = job.candidate_numbers[blockIdx.x];
   TileTerm* terms = terms_of(job, interpolation);
   u32 pass = 0;
-  for (u32 level = kind.coarsest; level-- > 0;) {
+  for (u32 level = job.tiles.coarsest; level-- > 0;) {
     const Extents extents = level_extents(shape, level);
     __syncthreads();
     if (warp_id() == 0) make_classes(extents, classes);

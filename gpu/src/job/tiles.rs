@@ -8,23 +8,16 @@ use super::common::{Fills, MAX_RANK, Shape};
 use crate::declare::{ConstPointer, Pointer, shared_constants, shared_structs};
 
 shared_constants! {
+    /// Tiles of a chunk.
+    pub const TILES: usize = choice::TILES;
     /// Sets of axes of a chunk.
     pub const AXIS_SETS: usize = choice::SETS;
-    /// Tiles on which a predictor is chosen, of both kinds.
-    pub const MOST_TILES: usize = choice::INTERPOLATED_TILES + choice::DIFFERENCE_TILES;
     /// Kinds of interpolation, by the low bits of their bytes.
     pub const INTERPOLATION_KINDS: usize = choice::KINDS;
 
-    /// Kinds of tiles.
-    pub const TILE_KINDS: usize = 2;
-    /// Index of the kind of tiles that are interpolated.
-    pub const INTERPOLATED_KIND: usize = 0;
-    /// Index of the kind of tiles of which only differences are measured.
-    pub const DIFFERENCE_KIND: usize = 1;
-
     /// Threads of a block that measures tiles.
     pub const TILE_THREADS: u32 = 128;
-    /// Interpolated tiles that a block takes at once.
+    /// Tiles that a block takes at once.
     pub const GROUP_TILES: u32 = 4;
     /// Most passes of the interpolation of a tile: up to one for each number of axes, for each of twelve levels.
     pub const TILE_PASSES: usize = 48;
@@ -45,15 +38,13 @@ shared_constants! {
 }
 
 shared_structs! {
-    /// The tiles of one kind.
+    /// The tiles of a chunk.
     #[derive(Default)]
-    pub struct TileKind {
+    pub struct TileShape {
         /// Shape of a tile, with the chunk's axes. `advance` is not used.
         pub shape: Shape,
         /// Values from one to the next along each axis, where tiles are read: in the chunk, or in a copy of the tile.
         pub strides: [u32; MAX_RANK],
-        /// Tiles of this kind.
-        pub count: u32,
         /// Number of a tile's coarsest level, a single value.
         pub coarsest: u32,
         /// A tile's residuals of interpolation, from the first one on, that do not count.
@@ -69,23 +60,15 @@ shared_structs! {
         pub zeros: u32,
         /// Residuals other than 0 that are directly behind a 0.
         pub rises: u32,
-        /// Residuals that are 1 or -1.
-        pub ones: u32,
-        /// Residuals with a magnitude of 2 or 3.
-        pub two_bits: u32,
-        /// Residuals with a magnitude of 4 to 7.
-        pub three_bits: u32,
-        /// Residuals with a magnitude of LARGE_MAGNITUDE or more.
-        pub large: u32,
-        /// Residuals below 0 whose magnitude is smaller.
+        /// Residuals below 0.
         pub negative: u32,
-        /// Sum of the lengths in bits of all magnitudes, each at most MAX_COUNTED_MAGNITUDE.
-        pub magnitude_bits: u32,
+        /// Sum of the lengths in bits of all magnitudes.
+        pub lengths: u32,
     }
 
-    /// Counts over the tiles of one kind.
+    /// Counts over the tiles of a chunk.
     #[derive(Default)]
-    pub struct KindCounts {
+    pub struct TileSums {
         /// Differences along each set of axes.
         pub differences: [ResidualCounts; AXIS_SETS],
         /// Residuals of each kind of interpolation.
@@ -100,15 +83,6 @@ shared_structs! {
         pub between_steps: u32,
         /// Values with a code that are out of the fine grid's reach.
         pub out_of_reach: u32,
-        /// Tiles that forbid interpolation, as too many of their values are out of reach.
-        pub tiles_out_of_reach: u32,
-    }
-
-    /// Counts over all tiles of a chunk.
-    #[derive(Default)]
-    pub struct TileSums {
-        /// By kind: `INTERPOLATED_KIND`, `DIFFERENCE_KIND`.
-        pub kinds: [KindCounts; TILE_KINDS],
         /// Blocks of threads that have added their counts.
         pub blocks_done: u32,
         // What follows is of a batch alone.
@@ -122,14 +96,14 @@ shared_structs! {
         pub set: u32,
         /// Number of the best kind of interpolation so far.
         pub best_kind: u32,
+        /// Unused, so that the numbers behind it are aligned.
+        pub padding: u32,
         /// Estimate of the bits of `best_kind`.
         pub best_bits: u64,
         /// Estimate of the bits of cubic interpolation without rough axes.
         pub cubic_bits: u64,
         /// Estimate of the bits of `set`, corrected for the chunk's first values along the axes.
         pub set_bits: u64,
-        /// Estimate of the bits of `set` without this correction.
-        pub uncorrected_set_bits: u64,
     }
 
     /// The passes of the interpolation of a tile. The values of a pass are independent of each other; their residuals are consecutive.
@@ -156,33 +130,29 @@ shared_structs! {
         pub spacing_grows: u32,
         /// Kinds of interpolation to measure: 0 if interpolation is no candidate.
         pub candidates: u32,
-        /// Most values of an interpolated tile that may be out of the fine grid's reach.
-        pub most_out_of_reach: u32,
-        /// By kind: `INTERPOLATED_KIND`, `DIFFERENCE_KIND`.
-        pub kinds: [TileKind; TILE_KINDS],
-        /// Address of each tile's first value: `[INTERPOLATED_TILES]`, then `[DIFFERENCE_TILES]`. 0 where there are fewer tiles.
-        pub tiles: [u64; MOST_TILES],
+        /// Shape of the tiles.
+        pub tiles: TileShape,
+        /// Address of each tile's first value.
+        pub addresses: [u64; TILES],
         /// Numbers of the candidates, the kinds of interpolation; the first one is 0. Then zeros.
         pub candidate_numbers: [u8; INTERPOLATION_KINDS],
         /// Extents of a chunk, fastest first.
         pub extents: [u32; MAX_RANK],
         /// Kinds of interpolation with a rough axis that are measured in a batch: as many as axes are longer than 1, if several are.
         pub rough_kinds: u32,
-        /// Tiles of `DIFFERENCE_KIND` that a block takes.
-        pub tiles_per_block: u32,
         /// Ends of rows of zeros that would take as many bits as the tiles' share of what the planes of exceptions have besides.
         pub edges_of_planes: u32,
         /// Estimated bits per residual, in fixed point, below which interpolation has finer steps on coarse levels.
         pub finer_steps_below: u32,
-        /// By kind of tiles and index of a value, where it is read, in values from a tile's first one: `[TILE_KINDS][MAX_TILE_VALUES]`.
+        /// By index of a value, where it is read, in values from a tile's first one: `[MAX_TILE_VALUES]`.
         pub offsets: Pointer<u32>,
-        /// By kind of tiles, the values whose differences count: `[TILE_KINDS][MAX_TILE_VALUES]`.
+        /// The values whose differences count: `[MAX_TILE_VALUES]`.
         pub counted: Pointer<u32>,
         /// The passes of interpolation.
         pub passes: Pointer<TilePasses>,
-        /// Where the neighbours of an interpolated tile's values are, and their weights: `[kind of interpolation][axis][residual]`, 16 bytes each.
+        /// Where the neighbours of a tile's values are, and their weights: `[kind of interpolation][axis][residual]`, 16 bytes each.
         pub terms: Pointer<c_void>,
-        /// Addresses of the chunks of a batch: `[chunk]`, and `tiles` has offsets in bytes. Null for one chunk.
+        /// Addresses of the chunks of a batch: `[chunk]`, and `addresses` has offsets in bytes. Null for one chunk.
         pub chunks: ConstPointer<u64>,
         /// Counts so far: `[chunk]`. 0 when the job begins and when it ends.
         pub sums: Pointer<TileSums>,
@@ -190,8 +160,6 @@ shared_structs! {
         pub host_sums: Pointer<TileSums>,
         /// How interpolation codes the values of tiles: `[chunk][group of tiles][value][tile of the group]`. For a batch alone.
         pub entries: Pointer<i32>,
-        /// Codes of these values, in the same order, for differences along the best set of axes. For a batch alone.
-        pub codes: Pointer<i32>,
         /// Pinned memory to which the predictors of a batch are written: `[chunk]`.
         pub host_predictors: Pointer<u32>,
     }

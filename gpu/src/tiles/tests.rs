@@ -34,12 +34,10 @@ fn config(bound: f64) -> Config<'static> {
 struct ByKernels {
     /// The grid and the predictor; `None` if the kernels named no predictor of the layout's.
     chosen: Option<(Grid, Predictor)>,
-    /// What the kernels counted: residuals of the kinds of interpolation in `kinds` alone, and differences of interpolated tiles along `set` alone.
-    counts: TileCounts,
+    /// What the kernels counted: residuals of the kinds of interpolation in `kinds` alone.
+    counts: SampleCounts,
     /// Numbers of these kinds.
     kinds: Vec<usize>,
-    /// The best set of axes for differences, if interpolation was a candidate.
-    set: Option<usize>,
 }
 
 /// Has the kernels choose the predictor of a batch of one chunk.
@@ -71,7 +69,6 @@ fn choose_by_kernels(
         chosen: chosen_by_kernels(entry(&session.results, 0, 0), choice, layout),
         counts: counts_of(&sums, choice),
         kinds: [0, LINEAR_INTERPOLATION.into()].into_iter().chain(measured.map(|kind| kind as usize)).collect(),
-        set: is_open.then_some(sums.set as usize),
     })
 }
 
@@ -112,31 +109,27 @@ impl TileReport {
 
     fn compare(&mut self, what: &str, chunk: &[u8], layout: &Layout, config: &Config) {
         let Some(choice) = TileChoice::of_chunk(chunk, layout, config) else { return };
-        let expected = choice.measure(chunk, layout).expect("memory");
+        let expected = choice.count(chunk, layout).expect("memory");
         let chosen = self.cpu.choose(chunk, layout, config).expect("memory");
         self.compared += 1;
         self.interpolated += usize::from(chosen.1.is_interpolation());
-        self.without_interpolation += usize::from(choice.interpolated_tiles().is_some() && expected.interpolated.is_none());
+        let is_out_of_reach = 2 * expected.out_of_reach > TILES * choice.sample().len;
+        self.without_interpolation += usize::from(choice.candidates().next().is_some() && is_out_of_reach);
 
         let tiles = self.session.session().tiles();
         tiles.start(self.device.loaded(), &choice, layout, chunk).expect("starts");
         let counts = tiles.finish(&choice).expect("measures");
-        let found = (counts, choice.decide(&counts));
-        if found != (expected, chosen) {
+        let found = (&counts, choice.decide(&counts));
+        if found != (&expected, chosen) {
             self.failures.push(format!("{what}: {found:?} in place of {expected:?} and {chosen:?}"));
         }
-        // In a batch the kernels decide, and measure the kinds of interpolation and the differences of interpolated tiles that they need.
+        // In a batch the kernels decide, and measure the kinds of interpolation that they need.
         let found = choose_by_kernels(self.set_session.lent(), self.device.loaded(), chunk, layout, &choice).expect("chooses");
-        let mut of_kinds = expected;
-        if let Some(counts) = &mut of_kinds.interpolated {
-            for kind in (0..counts.outliers.len()).filter(|kind| !found.kinds.contains(kind)) {
-                (counts.residuals[kind], counts.outliers[kind], counts.zero_escapes[kind]) = Default::default();
-            }
-            for set in (0..counts.differences.len()).filter(|&set| found.set != Some(set)) {
-                counts.differences[set] = Default::default();
-            }
+        let mut of_kinds = expected.clone();
+        for kind in choice.candidates().map(InterpolationKind::number).filter(|kind| !found.kinds.contains(kind)) {
+            of_kinds.interpolations[kind] = Counts { values: of_kinds.interpolations[kind].values, ..Counts::default() };
         }
-        if (found.counts, found.chosen) != (of_kinds, Some(chosen)) {
+        if (&found.counts, found.chosen) != (&of_kinds, Some(chosen)) {
             self.failures.push(format!("{what}, batch: {found:?} in place of {of_kinds:?} and {chosen:?}"));
         }
     }
@@ -206,8 +199,9 @@ fn tiles_on_the_gpu_in_part_out_of_reach_are_measured_as_on_the_cpu() {
         let layout = layout(FLOATS[round / 2 % 2], ORDERS[round / 4 % 2], &EDGES.map(|edge| edge as u64));
         let waves: [f64; 3] = std::array::from_fn(|_| 0.05 + random.below(100) as f64 * 0.004);
         let noise = [0.0, 0.01, 0.05][round % 3];
-        let low = EDGES.map(|edge| random.below(edge as u64 / 2) as usize);
-        let high: [usize; 3] = std::array::from_fn(|axis| low[axis] + 8 + random.below(EDGES[axis] as u64) as usize);
+        let low = EDGES.map(|edge| random.below(edge as u64 / 3) as usize);
+        let high: [usize; 3] =
+            std::array::from_fn(|axis| low[axis] + EDGES[axis] / 3 + random.below(EDGES[axis] as u64) as usize);
         let field: Vec<f64> = (0..EDGES.iter().product())
             .map(|index: usize| {
                 let at = [index / EDGES[2] / EDGES[1], index / EDGES[2] % EDGES[1], index % EDGES[2]];

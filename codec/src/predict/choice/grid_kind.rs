@@ -25,13 +25,13 @@ pub(crate) fn for_floats<V: Value>(
     layout: &Layout,
     config: &Config,
     chooser: &mut Chooser,
-    coded: &mut Quantized<'_, V::Code>,
+    quantized: &mut Quantized<'_, V::Code>,
 ) -> Result<(Grid, Predictor)> {
     let order = layout.byte_order;
     match config.bound {
         ErrorBound::Absolute(bound) => {
             let quantizer = Quantizer::for_chunk::<V>(chunk, order, bound, config.fills::<V>());
-            chooser.choose::<V>(chunk, layout, &quantizer, config, coded)
+            chooser.choose::<V>(chunk, layout, &quantizer, config, quantized)
         }
         ErrorBound::PointwiseRelative(bound) if !is_too_fine(bound, V::SIZE) => {
             let grid = Logarithm::for_chunk::<V>(chunk, order, bound, config.fill::<V>());

@@ -1,0 +1,169 @@
+//! The sample of a chunk on which predictors are compared: boxes of equal extents, here called tiles.
+
+use crate::layout::{MAX_RANK, Shape};
+
+/// Tiles of a sample, one for each lane of a vector.
+pub const TILES: usize = 16;
+/// About the number of values of a tile.
+const TILE_VALUES: usize = 512;
+/// Length of a tile's rows over the length of its other sides: long rows take less time to copy.
+const ROW_TO_SIDE: usize = 4;
+/// Most values of a tile. Its sides multiply to 512 at most before each gets one value more: `3 * 3 * 3 * 65` values are the most.
+pub const MAX_TILE_VALUES: usize = 1755;
+
+/// Where tile `t` begins along an axis: at `frac((t + 1) s / SEQUENCE_UNIT + 1/2)` of all origins. With these numbers `s`, any number of points of few
+/// dimensions fills a box evenly (Roberts, "The unreasonable effectiveness of quasirandom sequences", 2018: the powers of the plastic number's inverse).
+const SEQUENCE: [u64; MAX_RANK] = [49_472, 37_345, 28_191, 0];
+const SEQUENCE_UNIT: u64 = 1 << 16;
+
+/// The tiles of a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// Extents of the chunk, fastest first.
+    chunk_extents: [usize; MAX_RANK],
+    /// Extents of a tile, fastest first.
+    pub extents: [usize; MAX_RANK],
+    /// Number of values of a tile.
+    pub len: usize,
+}
+
+impl Sample {
+    /// The sample of chunks of this shape; `None` for a chunk with fewer values than all tiles together.
+    #[must_use]
+    pub fn of(shape: &Shape) -> Option<Self> {
+        let chunk_extents = shape.extents();
+        let extents = tile_extents(chunk_extents);
+        let len = extents.iter().product();
+        (TILES * len <= shape.elements() as usize).then_some(Self { chunk_extents, extents, len })
+    }
+
+    /// Number of a tile's values that have a neighbour before them along every axis longer than 1. The differences of these count.
+    #[must_use]
+    pub fn counted_len(&self) -> usize {
+        self.extents.iter().map(|&extent| (extent - 1).max(1)).product()
+    }
+
+    /// Number of a tile's residuals of interpolation, from the first one on, that do not count. If three axes are longer than 1, these are the residuals of
+    /// level 2, which has every fourth value along each axis, and of coarser levels: a chunk has a smaller share of them than a tile.
+    #[must_use]
+    pub fn uncounted_residuals(&self) -> usize {
+        let long_axes = self.extents.iter().filter(|&&extent| extent > 1).count();
+        if long_axes < 3 { 0 } else { self.extents.iter().map(|extent| extent.div_ceil(4)).product() }
+    }
+
+    /// Index of a tile's first value along each axis, fastest first. Along the slowest axis longer than 1 the tiles are evenly spaced, along the others they
+    /// follow [`SEQUENCE`].
+    fn origin(&self, tile: usize) -> [usize; MAX_RANK] {
+        let slowest = (0..MAX_RANK).rfind(|&axis| self.chunk_extents[axis] > 1).unwrap_or(0);
+        std::array::from_fn(|axis| {
+            let origins = (self.chunk_extents[axis] - self.extents[axis] + 1) as u64;
+            let (numerator, denominator) = if axis == slowest {
+                (2 * tile as u64 + 1, 2 * TILES as u64)
+            } else {
+                (((tile as u64 + 1) * SEQUENCE[axis] + SEQUENCE_UNIT / 2) % SEQUENCE_UNIT, SEQUENCE_UNIT)
+            };
+            (origins * numerator / denominator) as usize
+        })
+    }
+
+    /// Index in the chunk of a tile's first value.
+    #[must_use]
+    pub fn first_index(&self, tile: usize) -> usize {
+        let [x, y, z, w] = self.origin(tile);
+        let [nx, ny, nz, _] = self.chunk_extents;
+        ((w * nz + z) * ny + y) * nx + x
+    }
+
+    /// Copies tile number `tile` of a chunk whose values have `size` bytes. `values` has room for a tile.
+    pub fn copy(&self, chunk: &[u8], size: usize, tile: usize, values: &mut [u8]) {
+        let [nx, ny, nz, _] = self.chunk_extents;
+        let first = self.first_index(tile);
+        for (row, values) in values.chunks_exact_mut(self.extents[0] * size).enumerate() {
+            let (y, z, w) =
+                (row % self.extents[1], row / self.extents[1] % self.extents[2], row / self.extents[1] / self.extents[2]);
+            let from = (first + ((w * nz + z) * ny + y) * nx) * size;
+            values.copy_from_slice(&chunk[from..][..values.len()]);
+        }
+    }
+}
+
+/// Extents of a tile of about [`TILE_VALUES`] values, whose rows are [`ROW_TO_SIDE`] times as long as its other sides, as far as the chunk allows. A side is a
+/// power of two plus one, or the chunk's extent. With a power of two plus one, both ends of a side are values of coarser levels, between which interpolation
+/// predicts the others, as it does in most of a chunk.
+fn tile_extents(chunk_extents: [usize; MAX_RANK]) -> [usize; MAX_RANK] {
+    let mut side = [1; MAX_RANK];
+    while side.iter().product::<usize>() < TILE_VALUES {
+        let growing = (0..MAX_RANK)
+            .filter(|&axis| side[axis] < chunk_extents[axis])
+            .min_by_key(|&axis| if axis == 0 { side[0] / ROW_TO_SIDE } else { side[axis] });
+        let Some(axis) = growing else { break };
+        side[axis] *= 2;
+    }
+    std::array::from_fn(|axis| if side[axis] == 1 { 1 } else { (side[axis] + 1).min(chunk_extents[axis]) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPES: [&[u64]; 8] =
+        [&[100_000], &[300, 400], &[1, 50_000], &[40, 41, 43], &[2, 2, 9000], &[11, 12, 13, 17], &[3, 70_000], &[64, 64, 64]];
+
+    #[test]
+    fn tiles_have_about_their_number_of_values() {
+        for dims in SHAPES {
+            let shape = Shape::new(dims).unwrap();
+            let sample = Sample::of(&shape).unwrap();
+            for (extent, chunk_extent) in sample.extents.into_iter().zip(shape.extents()) {
+                assert!(extent <= chunk_extent && (extent == chunk_extent || (extent - 1).is_power_of_two()), "{dims:?}");
+                assert_eq!(extent == 1, chunk_extent == 1, "{dims:?}: differences need two values along every axis that has two");
+            }
+            assert!((TILE_VALUES / 2..=MAX_TILE_VALUES).contains(&sample.len), "{dims:?}: {}", sample.len);
+        }
+        for (dims, has_sample) in
+            [(&[1][..], false), (&[16, 16, 16], false), (&[64, 64, 64], true), (&[8207], false), (&[8208], true)]
+        {
+            assert_eq!(Sample::of(&Shape::new(dims).unwrap()).is_some(), has_sample, "{dims:?}");
+        }
+    }
+
+    #[test]
+    fn tiles_are_spread_over_the_chunk() {
+        for dims in [&[100_000][..], &[300, 400], &[64, 64, 64], &[20, 30, 20, 30]] {
+            let shape = Shape::new(dims).unwrap();
+            let sample = Sample::of(&shape).unwrap();
+            for (axis, &extent) in shape.extents().iter().enumerate() {
+                // Both halves of an axis have a tile's beginning.
+                let origins = extent - sample.extents[axis] + 1;
+                let seen = (0..TILES).fold(0, |seen, tile| seen | 1 << (2 * sample.origin(tile)[axis] / origins));
+                assert!(origins < 2 || seen == 0b11, "{dims:?} axis {axis}: {seen:b}");
+                assert!((0..TILES).all(|tile| sample.origin(tile)[axis] < origins));
+            }
+        }
+    }
+
+    #[test]
+    fn tiles_are_copied_from_inside_the_chunk() {
+        for dims in SHAPES {
+            let shape = Shape::new(dims).unwrap();
+            let [nx, ny, nz, _] = shape.extents();
+            let chunk: Vec<u8> = (0..shape.elements() as u32).flat_map(u32::to_le_bytes).collect();
+            let sample = Sample::of(&shape).unwrap();
+            for tile in 0..TILES {
+                let mut values = vec![0; 4 * sample.len];
+                sample.copy(&chunk, 4, tile, &mut values);
+                let mut at = values.as_chunks().0.iter().map(|value| u32::from_le_bytes(*value) as usize);
+                for w in 0..sample.extents[3] {
+                    for z in 0..sample.extents[2] {
+                        for y in 0..sample.extents[1] {
+                            for x in 0..sample.extents[0] {
+                                let index = sample.first_index(tile) + ((w * nz + z) * ny + y) * nx + x;
+                                assert_eq!(at.next(), Some(index), "{dims:?} tile {tile}");
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
