@@ -286,7 +286,6 @@ fn find_or_record<P: Plan>(
 }
 
 /// The choice of grid and predictor, as far as the host makes it while a chunk is sent.
-#[expect(clippy::large_enum_variant, reason = "there is one at a time, and a box of it might be refused")]
 enum Choice {
     /// All values are equal.
     Constant,

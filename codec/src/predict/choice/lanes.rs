@@ -322,9 +322,12 @@ fn differences_of_corners<C: Integer, W: Integer, const CORNERS: usize>(sample: 
                     }
                     let mut axis = 1;
                     while axis < CORNERS {
-                        for set in (0..CORNERS).filter(|set| set & axis != 0) {
-                            for i in 0..TILES {
-                                differences[set][i] = differences[set ^ axis][i].sub(differences[set][i]);
+                        for cube in differences.chunks_exact_mut(2 * axis) {
+                            let (without_axis, with_axis) = cube.split_at_mut(axis);
+                            for (differences, others) in with_axis.iter_mut().zip(without_axis) {
+                                for (difference, other) in differences.iter_mut().zip(others) {
+                                    *difference = other.sub(*difference);
+                                }
                             }
                         }
                         axis *= 2;
