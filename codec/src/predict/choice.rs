@@ -400,8 +400,10 @@ impl Chooser {
             return choice.decide_by(Some(&sample), &known, |kind| self.lanes.interpolate(&sample, kind));
         }
         let (differences, out_of_reach) = self.differences_of_chunk::<V>(chunk, layout, quantizer, quantized)?;
-        let (zeros, zero_edges) = small::zeros::<V>(chunk, layout);
+        let (has_zeros, zero_edges) = small::zeros::<V>(chunk, layout);
+        // Of two values only one can be masked.
+        let has_zeros = has_zeros && quantizer.fills().value().is_none();
         let known = Known { differences, out_of_reach, zero_edges };
-        choice.decide_by(None, &known, |kind| small::interpolate::<V>(chunk, layout, quantizer, kind, zeros, quantized))
+        choice.decide_by(None, &known, |kind| small::interpolate::<V>(chunk, layout, quantizer, kind, has_zeros, quantized))
     }
 }

@@ -291,18 +291,21 @@ impl<V: Value> Plain<'_, V> {
                 .map(|row| row.windows(2).filter(|pair| (pair[0].to_f64() == 0.0) != (pair[1].to_f64() == 0.0)).count())
                 .sum(),
         };
-        let all_zeros = self.values.iter().filter(|value| value.to_f64() == 0.0).count();
-        self.decide(&counted, false, for_less_noise, |kind| {
+        let has_zeros = self.values.iter().any(|value| value.to_f64() == 0.0) && self.quantizer.fills().value().is_none();
+        let is_escape = |residual: i32| residual.unsigned_abs() >= 65_536;
+        let residuals = |quantizer: &Quantizer, kind| {
             let (mut residuals, mut exceptions) = (Vec::new(), Bitmap::default());
             exceptions.clear(len).unwrap();
-            Interpolation::default()
-                .forward(self.bytes, &self.layout, &self.fine(), kind, &mut residuals, &mut exceptions)
-                .unwrap();
-            let is_escape = |residual: i32| residual.unsigned_abs() >= 65_536;
+            let fine = FineGrid::<V>::new(quantizer);
+            Interpolation::default().forward(self.bytes, &self.layout, &fine, kind, &mut residuals, &mut exceptions).unwrap();
             let escapes = residuals.iter().filter(|&&residual| is_escape(residual)).count();
-            residuals.iter_mut().filter(|residual| is_escape(**residual)).for_each(|residual| *residual = 0);
-            let zeros = escapes.min(all_zeros);
-            (estimate(&[residuals]), zeros, escapes - zeros + exceptions.count())
+            (residuals, escapes, exceptions.count())
+        };
+        self.decide(&counted, false, for_less_noise, |kind| {
+            let (mut all, escapes, exceptions) = residuals(self.quantizer, kind);
+            let others = if has_zeros { residuals(&self.quantizer.masking_zeros(), kind).1.min(escapes) } else { escapes };
+            all.iter_mut().filter(|residual| is_escape(**residual)).for_each(|residual| *residual = 0);
+            (estimate(&[all]), escapes - others, others + exceptions)
         })
     }
 

@@ -70,33 +70,37 @@ impl Chooser {
     }
 }
 
-/// A chunk's zeros: their number, and that of neighbours along a row of which one is a zero, and the other is not.
-pub(super) fn zeros<V: Value>(chunk: &[u8], layout: &Layout) -> (u32, usize) {
+/// Whether a chunk has zeros, and the number of neighbours along a row of which one is a zero, and the other is not.
+pub(super) fn zeros<V: Value>(chunk: &[u8], layout: &Layout) -> (bool, usize) {
     let is_zero = |index: usize| V::read(chunk, index, layout.byte_order).to_f64() == 0.0;
     let (row, all) = (layout.shape.row(), 0..layout.shape.elements() as usize);
-    let edges = all.clone().filter(|&index| index % row > 0 && is_zero(index) != is_zero(index - 1)).count();
-    (all.filter(|&index| is_zero(index)).count() as u32, edges)
+    let has_zeros = all.clone().any(is_zero);
+    (has_zeros, all.filter(|&index| index % row > 0 && is_zero(index) != is_zero(index - 1)).count())
 }
 
-/// Counts over a chunk's residuals of interpolation. Escapes are taken for zeros of the chunk, of which there are `zeros`: other values are seldom on a position.
+/// Counts over a chunk's residuals of interpolation. If it has zeros, those that are escapes are as many as there are escapes fewer where zeros are masked.
 pub(super) fn interpolate<V: Value>(
     chunk: &[u8],
     layout: &Layout,
     quantizer: &Quantizer,
     kind: InterpolationKind,
-    zeros: u32,
+    has_zeros: bool,
     quantized: &mut Quantized<'_, V::Code>,
 ) -> Result<Counts> {
-    quantized.interpolate(chunk, layout, &FineGrid::<V>::new(quantizer), kind)?;
+    let mut escapes_on = |quantizer: &Quantizer| -> Result<u32> {
+        quantized.interpolate(chunk, layout, &FineGrid::<V>::new(quantizer), kind)?;
+        let residuals = &quantized.residuals[..layout.shape.elements() as usize];
+        Ok(residuals.iter().filter(|&&residual| is_escape(residual)).count() as u32)
+    };
+    let escapes_with_masked_zeros = if has_zeros { escapes_on(&quantizer.masking_zeros())? } else { u32::MAX };
+    let escapes = escapes_on(quantizer)?;
+    let zero_escapes = escapes.saturating_sub(escapes_with_masked_zeros);
     let residuals = &quantized.residuals[..layout.shape.elements() as usize];
-    let escapes = residuals.iter().filter(|&&residual| is_escape(residual)).count() as u32;
     let counts = widely_vectorized(
         #[inline(always)]
         || Counts::of(residuals, steps_of),
     );
-    let zero_escapes = escapes.min(zeros);
-    let outliers = escapes - zero_escapes + quantized.residual_exceptions.count() as u32;
-    Ok(Counts { outliers, zero_escapes, ..counts })
+    Ok(Counts { outliers: escapes - zero_escapes + quantized.residual_exceptions.count() as u32, zero_escapes, ..counts })
 }
 
 /// The number of steps that a residual counts: 0 for an escape.
