@@ -77,7 +77,8 @@ class Rules:
         if self.fine:
             self.positions, self.is_on_position = self.try_positions()
             self.coded &= ~(self.is_on_position & (self.positions % 8 != 0))
-        self.masked = (values.is_fill | self.is_far) & ~self.coded
+        # A fill value beyond the grid is an exception of both grids.
+        self.masked = (values.is_fill & (np.abs(self.scaled) < code_limit(self.header)) | self.is_far) & ~self.coded
         zeros = values.bits == 0
         if parts.interpolated and not (values.is_fill & self.masked).any() and parts.exceptions[zeros].all():
             self.masked |= zeros  # section 11.3 says when
