@@ -25,12 +25,12 @@ clients="$PWD/plugin-tests"
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
 
-# Unpacks packages of another machine and what they depend on.
+# Unpacks packages of another machine and what they depend on, but where just these are unpacked.
 #     unpack FOLDER DEBIAN_NAME PACKAGE...
 unpack() {
   local folder="$1" debian="$2" archive
   shift 2
-  [[ ! -f "$folder/unpacked" ]] || return 0
+  [[ ! -f "$folder/unpacked" || "$(<"$folder/unpacked")" != "$*" ]] || return 0
   step "packages for $debian: $*"
   rm -rf "$folder"
   mkdir -p "$folder/state/lists/partial" "$folder/cache/archives/partial" "$folder/root"
@@ -47,7 +47,7 @@ CONFIGURATION
   APT_CONFIG="$folder/apt.conf" apt-get "${quiet_apt[@]}" install -y --no-install-recommends --download-only "$@" >&2
   for archive in "$folder"/cache/archives/*.deb; do dpkg-deb -x "$archive" "$folder/root"; done
   rm -r "$folder/state" "$folder/cache"
-  touch "$folder/unpacked"
+  echo "$*" >"$folder/unpacked"
 }
 
 # Runs the tests of another machine.
