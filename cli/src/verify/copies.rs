@@ -16,7 +16,7 @@ use crate::slabs::{Chunks, ReadChunk, each_chunk};
 
 /// A dataset and its copy.
 pub(crate) struct Pair<'a> {
-    /// What is compared: the chunks of the copy, if it has any.
+    /// The original in slabs for the comparison: in the chunks of the copy, if the copy has chunks.
     pub(crate) original: Chunks<'a>,
     pub(crate) copy: &'a Dataset,
     /// The bound that the copy is to keep.

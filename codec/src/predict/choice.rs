@@ -226,7 +226,7 @@ impl Choice {
     }
 }
 
-/// What is counted before any kind of interpolation is tried.
+/// Counts over a chunk or its sample for which no kind of interpolation is needed.
 struct Known {
     /// Differences along each set of axes.
     differences: [Counts; SETS],

@@ -157,7 +157,7 @@ pub(super) struct Plain<'a, V> {
     pub(super) is_interpolation_open: bool,
 }
 
-/// What is known of a chunk's residuals.
+/// Counts over a chunk or its tiles for which no kind of interpolation is needed.
 struct Counted {
     of_sets: Vec<Estimate>,
     out_of_reach: usize,

@@ -87,20 +87,20 @@ pub(super) fn interpolate<V: Value>(
     has_zeros: bool,
     quantized: &mut Quantized<'_, V::Code>,
 ) -> Result<Counts> {
-    let mut escapes_on = |quantizer: &Quantizer| -> Result<u32> {
+    let mut counts_on = |quantizer: &Quantizer| -> Result<(Counts, u32)> {
         quantized.interpolate(chunk, layout, &FineGrid::<V>::new(quantizer), kind)?;
         let residuals = &quantized.residuals[..layout.shape.elements() as usize];
-        Ok(residuals.iter().filter(|&&residual| is_escape(residual)).count() as u32)
+        let counts = widely_vectorized(
+            #[inline(always)]
+            || Counts::of(residuals, steps_of),
+        );
+        let escapes = residuals.iter().filter(|&&residual| is_escape(residual)).count() as u32;
+        Ok((Counts { outliers: quantized.residual_exceptions.count() as u32, ..counts }, escapes))
     };
-    let escapes_with_masked_zeros = if has_zeros { escapes_on(&quantizer.masking_zeros())? } else { u32::MAX };
-    let escapes = escapes_on(quantizer)?;
-    let zero_escapes = escapes.saturating_sub(escapes_with_masked_zeros);
-    let residuals = &quantized.residuals[..layout.shape.elements() as usize];
-    let counts = widely_vectorized(
-        #[inline(always)]
-        || Counts::of(residuals, steps_of),
-    );
-    Ok(Counts { outliers: escapes - zero_escapes + quantized.residual_exceptions.count() as u32, zero_escapes, ..counts })
+    let (counts, escapes) = counts_on(quantizer)?;
+    let may_mask_zeros = has_zeros && escapes > 0;
+    let zero_escapes = if may_mask_zeros { escapes.saturating_sub(counts_on(&quantizer.masking_zeros())?.1) } else { 0 };
+    Ok(Counts { outliers: counts.outliers + escapes - zero_escapes, zero_escapes, ..counts })
 }
 
 /// The number of steps that a residual counts: 0 for an escape.
