@@ -1,5 +1,5 @@
-//! The fast paths that a stage can do without: a list of them, and in tests a switch for each. `fast_paths/bench.rs` checks that a stage has equal results
-//! with and without each path, and measures what the path buys.
+//! The fast paths that a stage can do without: a list of them, and in tests a switch for each. `fast_paths/bench.rs` checks that streams are equal with and
+//! without each path, and measures what the path buys.
 
 #[cfg(test)]
 mod bench;
@@ -13,14 +13,10 @@ pub(crate) use self::bench::is_open;
 pub(crate) enum Path {
     /// Arithmetic in binary32: `quantize/fast_f32.rs`.
     FastF32,
-    /// Parts of 32 and 64 values of binary64: `encode_fast_in_f64`.
+    /// Parts of 64 values of binary64: `encode_fast_in_f64`.
     FastF64,
-    /// Rows of 32 values of a parity class: `RowEncoder::encode_fast`.
-    CommonRows,
     /// Small levels from tables: `predict/interpolation/small.rs`.
     SmallLevels,
-    /// Levels of one dimension: `predict/interpolation/line.rs`.
-    Lines,
     /// Levels as one slice: `is_one_slice`.
     SingleSlices,
     /// Tokens with AVX2.
@@ -39,16 +35,10 @@ pub(crate) enum Path {
     LanesAvx2,
     /// Rounds with few classes: `write_and_overwrite`.
     OverwrittenClasses,
-    /// Rounds with few runs: `copy_between_runs`.
-    CopiedRuns,
-    /// Rounds with many runs: `write_runs`.
+    /// Rounds with runs: `write_runs`.
     ScatteredRuns,
     /// Sums with AVX2.
     SumsAvx2,
-    /// Bitmaps with AVX2.
-    BitmapsAvx2,
-    /// Exceptions with equal bits: `quantize/exceptions/alike.rs`.
-    AlikeExceptions,
 }
 
 /// Whether a path may be taken: any may, except where a test has closed it.

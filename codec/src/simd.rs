@@ -10,9 +10,6 @@ pub(crate) mod bytes;
 /// puts before a vectorized loop over slices.
 pub(crate) const ROW_GROUP: usize = 8;
 
-/// Length of the commonest row: the odd values of a row of 64.
-pub(crate) const COMMON_ROW: usize = 32;
-
 /// Calls `body`, compiled for AVX2 or NEON, as the CPU allows. `body` and all functions that it calls must be `#[inline(always)]`; others are compiled for the
 /// baseline.
 ///

@@ -18,7 +18,6 @@
 
 mod class_rows;
 mod level;
-mod line;
 pub(super) mod mean;
 #[cfg(test)]
 pub(crate) mod plain;
@@ -29,12 +28,11 @@ mod small;
 use self::class_rows::{LevelValues, RowEncoder};
 use self::level::{Extents, Level, count, finest_depth_where, index, indices, level_extents};
 use self::restored_rows::restore;
-use self::slice_ring::{ClassRows, SliceRing};
+use self::slice_ring::SliceRing;
 use self::small::{SmallLevels, is_small};
 use crate::error::Result;
-use crate::fast_paths::{Path, is_open};
 use crate::layout::{ByteOrder, Layout, Shape};
-use crate::memory::{reserve, resize};
+use crate::memory::resize;
 use crate::number::patched16::Patched16;
 use crate::number::value::Value;
 use crate::predict::predictor::InterpolationKind;
@@ -56,8 +54,6 @@ pub struct Interpolation {
     predictions: Vec<i32>,
     /// Values of levels 1, 2, …, one level after the other.
     values: Vec<u8>,
-    /// Rows of [`ClassRows`] of which the fast path is not certain.
-    slow_rows: Vec<usize>,
     /// The coarse levels that are interpolated from tables.
     small: SmallLevels,
 }
@@ -93,8 +89,6 @@ impl Interpolation {
         let (whole, small_depth) = self.prepare(shape, kind)?;
         resize(residuals, count(whole))?;
         resize(&mut self.values, (1..=small_depth).map(|depth| count(level_extents(whole, depth))).sum::<usize>() * V::SIZE)?;
-        self.slow_rows.clear();
-        reserve(&mut self.slow_rows, whole[1])?;
         vectorized(
             #[inline(always)]
             || {
@@ -122,7 +116,7 @@ impl Interpolation {
                 if small_depth > 0 {
                     self.positions[0][..count(small)].copy_from_slice(self.small.positions());
                 }
-                let mut encoder = RowEncoder::new(fine, exceptions, &mut self.slow_rows, had_excluded);
+                let mut encoder = RowEncoder::new(fine, exceptions, had_excluded);
                 let mut end = self.values.len();
                 for depth in (0..small_depth).rev() {
                     let extents = level_extents(whole, depth);
@@ -132,12 +126,8 @@ impl Interpolation {
                     let [from, to] = &mut self.positions;
                     let source = LevelValues { values, extents, depth, whole, order };
                     encoder.set_worth(Worth::of(kind.steps().positions(depth)));
-                    run(
-                        &level,
-                        kind,
+                    SliceRing::new(&level, kind, &mut self.slices, &mut self.predictions)?.run(
                         from,
-                        &mut self.slices,
-                        &mut self.predictions,
                         #[inline(always)]
                         |class_rows, predictions, positions| {
                             // Only the rows of binary32 gain by it.
@@ -156,7 +146,7 @@ impl Interpolation {
                                 interleave(evens, odds, &mut to[first..first + evens.len() + odds.len()]);
                             }
                         },
-                    )?;
+                    );
                     self.positions.swap(0, 1);
                 }
                 Ok(())
@@ -201,12 +191,8 @@ impl Interpolation {
                     let level = Level::new(level_extents(whole, depth));
                     let worth = Worth::of(kind.steps().positions(depth));
                     let [from, to] = &mut self.positions;
-                    run(
-                        &level,
-                        kind,
+                    SliceRing::new(&level, kind, &mut self.slices, &mut self.predictions)?.run(
                         from,
-                        &mut self.slices,
-                        &mut self.predictions,
                         #[inline(always)]
                         |class_rows, predictions, positions| {
                             let first = class_rows.class.start + index(class_rows.class.extents, class_rows.indices);
@@ -221,32 +207,12 @@ impl Interpolation {
                                 fine.write_values(evens, odds, order, &mut chunk[row.start * V::SIZE..row.end * V::SIZE]);
                             }
                         },
-                    )?;
+                    );
                     self.positions.swap(0, 1);
                 }
                 Ok(())
             },
         )
-    }
-}
-
-/// Encodes or restores a level. For rows of a parity class `code_rows` gets the predictions and writes positions. `merge` gets the index of a finished row's
-/// first value, and the row's even and odd positions. The vectors are scratch memory.
-#[inline(always)]
-fn run(
-    level: &Level,
-    kind: InterpolationKind,
-    coarse: &[i32],
-    positions: &mut Vec<i32>,
-    predictions: &mut Vec<i32>,
-    code_rows: impl FnMut(&ClassRows<'_>, &[i32], &mut [i32]),
-    merge: impl FnMut(usize, &[i32], &[i32]),
-) -> Result<()> {
-    if line::is_line(level.extents) && is_open(Path::Lines) {
-        line::run(level, kind.is_linear(), coarse, positions, predictions, code_rows, merge)
-    } else {
-        SliceRing::new(level, kind, positions, predictions)?.run(coarse, code_rows, merge);
-        Ok(())
     }
 }
 

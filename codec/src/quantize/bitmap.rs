@@ -7,12 +7,7 @@ use std::iter;
 use std::ops::Range;
 
 use crate::error::Result;
-#[cfg(target_arch = "x86_64")]
-use crate::fast_paths::{Path, is_open};
 use crate::memory::resize;
-use crate::simd::bytes::{self, Masks};
-#[cfg(target_arch = "x86_64")]
-use crate::simd::vectorized;
 use crate::simd::widely_vectorized;
 
 /// Bits of a word.
@@ -120,27 +115,15 @@ impl Bitmap {
     /// `OutOfMemory`.
     pub fn read(&mut self, integers: &[i8]) -> Result<()> {
         self.clear(integers.len())?;
-        #[cfg(target_arch = "x86_64")]
-        if let Some(v3) = pulp::x86::V3::try_new().filter(|_| is_open(Path::BitmapsAvx2)) {
-            vectorized(
-                #[inline(always)]
-                || self.read_groups(bytes::Avx2(v3), integers),
-            );
-            return Ok(());
-        }
-        self.read_groups(bytes::Portable, integers);
+        widely_vectorized(
+            #[inline(always)]
+            || {
+                for (word, group) in self.words.iter_mut().zip(integers.chunks(WORD)) {
+                    *word = bits_where(group, |integer| integer & 1 == 1);
+                }
+            },
+        );
         Ok(())
-    }
-
-    #[inline(always)]
-    fn read_groups(&mut self, masks: impl Masks, integers: &[i8]) {
-        let (groups, rest) = integers.as_chunks::<WORD>();
-        for (word, group) in self.words.iter_mut().zip(groups) {
-            *word = masks.lowest_bits(&group.map(i8::cast_unsigned));
-        }
-        for (at, &integer) in rest.iter().enumerate() {
-            self.words[groups.len()] |= u64::from(integer.cast_unsigned() & 1) << at;
-        }
     }
 
     /// Writes the bits as integers: 1 for each bit that is set. `integers` has one element for each bit, all 0 before.

@@ -1,8 +1,6 @@
 //! Exceptions in the stream (FORMAT.md §4): a list of indices and bits where they are few; where they are many, a plane of the exception mask, whose
 //! differences modulo 2 are coded ([`crate::quantize::bitmap`]), and a plane of their bits.
 
-#[cfg(target_arch = "x86_64")]
-mod alike;
 #[cfg(test)]
 pub(crate) mod plain;
 
@@ -105,10 +103,6 @@ pub fn write_list<V: Element>(
 /// Writes exceptions to a chunk: the next element of `bits` to each index that is marked. `bits` has one element for each mark.
 pub fn write_marked<V: Element>(bits: &[V::Code], marked: &Bitmap, order: ByteOrder, chunk: &mut [u8]) {
     debug_assert_eq!(bits.len(), marked.count());
-    #[cfg(target_arch = "x86_64")]
-    if alike::write_marked::<V>(bits, marked, order, chunk) {
-        return;
-    }
     let mut rest = bits;
     for run in marked.runs() {
         let (of_run, others) = rest.split_at(run.len());

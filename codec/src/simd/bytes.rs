@@ -1,10 +1,7 @@
-//! Bits of 64 bytes (which are equal to a given byte, which are odd) and selection of bytes by bits, portable and with AVX2. Replacement of elements
-//! by bits is in AVX2 only; portable code is in its callers.
+//! Which of 64 bytes are equal to a given byte, and selection of bytes by bits: portable, with AVX2 and with AVX-512.
 
 /// Operations on groups of bytes with one result on every CPU.
 pub(crate) trait Masks: Copy {
-    /// Bit `i` of the result is the lowest bit of `group[i]`.
-    fn lowest_bits(self, group: &[u8; 64]) -> u64;
     /// Bit `i` of the result says whether `group[i]` is `wanted`; all bytes are below 128.
     fn equal(self, group: &[u8; 64], wanted: u8) -> u64;
     /// Byte `i` of the result is `bytes[order[i]]`; all of `order` are below 8.
@@ -72,12 +69,6 @@ pub(crate) struct Portable;
 
 impl Masks for Portable {
     #[inline(always)]
-    fn lowest_bits(self, group: &[u8; 64]) -> u64 {
-        let eights = group.as_chunks::<8>().0.iter().enumerate();
-        eights.fold(0, |bits, (index, eight)| bits | gather(u64::from_le_bytes(*eight) & LOWEST) << (8 * index))
-    }
-
-    #[inline(always)]
     fn equal(self, group: &[u8; 64], wanted: u8) -> u64 {
         let mut bits = 0;
         for (index, eight) in group.as_chunks::<8>().0.iter().enumerate() {
@@ -101,17 +92,6 @@ pub(crate) struct Avx2(pub(crate) pulp::x86::V3);
 
 #[cfg(target_arch = "x86_64")]
 impl Masks for Avx2 {
-    #[inline(always)]
-    fn lowest_bits(self, group: &[u8; 64]) -> u64 {
-        use pulp::bytemuck::cast;
-        let avx2 = self.0.avx2;
-        group.as_chunks::<32>().0.iter().rev().fold(0, |bits, half| {
-            // Each byte's lowest bit becomes its highest, which the next instruction gathers.
-            let highest = avx2._mm256_slli_epi16::<7>(cast(*half));
-            bits << 32 | u64::from(avx2._mm256_movemask_epi8(highest).cast_unsigned())
-        })
-    }
-
     #[inline(always)]
     fn equal(self, group: &[u8; 64], wanted: u8) -> u64 {
         use pulp::bytemuck::cast;
@@ -139,12 +119,6 @@ pub(crate) struct Avx512(pub(crate) pulp::x86::V4);
 #[cfg(target_arch = "x86_64")]
 impl Masks for Avx512 {
     #[inline(always)]
-    fn lowest_bits(self, group: &[u8; 64]) -> u64 {
-        use pulp::bytemuck::cast;
-        self.0.avx512bw._mm512_test_epi8_mask(cast(*group), cast([1u8; 64]))
-    }
-
-    #[inline(always)]
     fn equal(self, group: &[u8; 64], wanted: u8) -> u64 {
         use pulp::bytemuck::cast;
         self.0.avx512bw._mm512_cmpeq_epi8_mask(cast(*group), cast([wanted; 64]))
@@ -155,33 +129,6 @@ impl Masks for Avx512 {
         use pulp::bytemuck::cast;
         let permuted: [[u8; 8]; 2] = cast(self.0.ssse3._mm_shuffle_epi8(cast([bytes, bytes]), cast([order, order])));
         permuted[0]
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-impl Avx2 {
-    /// Replaces element `i` of `size` (2, 4 or 8) bytes if bit `i` is set. `replacement` is filled with copies of the new element.
-    #[inline(always)]
-    pub(crate) fn replace(self, bits: u32, size: usize, replacement: &[u8; 32], elements: &mut [u8; 32]) {
-        use pulp::bytemuck::cast;
-        use std::arch::x86_64::__m256i;
-        let avx2 = self.0.avx2;
-        // Each element tests its own bit.
-        let is_replaced = match size {
-            2 => {
-                let own: __m256i = cast(std::array::from_fn::<u16, 16, _>(|element| 1 << element));
-                avx2._mm256_cmpeq_epi16(avx2._mm256_and_si256(cast([bits as u16; 16]), own), own)
-            }
-            4 => {
-                let own: __m256i = cast([1u32, 2, 4, 8, 16, 32, 64, 128]);
-                avx2._mm256_cmpeq_epi32(avx2._mm256_and_si256(cast([bits; 8]), own), own)
-            }
-            _ => {
-                let own: __m256i = cast([1u64, 2, 4, 8]);
-                avx2._mm256_cmpeq_epi64(avx2._mm256_and_si256(cast([u64::from(bits); 4]), own), own)
-            }
-        };
-        *elements = cast(avx2._mm256_blendv_epi8(cast(*elements), cast(*replacement), is_replaced));
     }
 }
 
@@ -206,24 +153,11 @@ mod tests {
                 let expected = (0..64).fold(0, |mask, i| mask | u64::from(group[i] == wanted) << i);
                 assert_eq!((Portable.equal(&group, wanted), Avx2(v3).equal(&group, wanted)), (expected, expected));
             }
-            for size in [2, 4, 8] {
-                let (bits, replacement) = (state as u32, std::array::from_fn(|i| (i % size) as u8));
-                let before: [u8; 32] = *group.first_chunk().unwrap();
-                let mut after = before;
-                Avx2(v3).replace(bits, size, &replacement, &mut after);
-                for (i, byte) in after.into_iter().enumerate() {
-                    assert_eq!(byte, if bits >> (i / size) & 1 == 1 { replacement[i] } else { before[i] });
-                }
-            }
-            let odd = group.map(|byte: u8| if byte == 0 { 0xff } else { byte + (byte / 8 % 3) });
-            let expected = (0..64).fold(0, |mask, i| mask | u64::from(odd[i] % 2) << i);
-            assert_eq!((Portable.lowest_bits(&odd), Avx2(v3).lowest_bits(&odd)), (expected, expected));
             if let Some(v4) = pulp::x86::V4::try_new() {
                 let avx512 = Avx512(v4);
                 for wanted in [0, 8, 56, 120, 127] {
                     assert_eq!(avx512.equal(&group, wanted), Portable.equal(&group, wanted));
                 }
-                assert_eq!(avx512.lowest_bits(&odd), expected);
                 let (eight, order) = ([10, 11, 12, 13, 14, 15, 16, 17], [7, 0, 0, 3, 1, 2, 6, 5]);
                 assert_eq!(avx512.permute(eight, order), Portable.permute(eight, order));
             }
@@ -256,8 +190,6 @@ mod tests {
                 }
             }
         }
-        assert_eq!(Portable.lowest_bits(&[0xfe; 64]), 0);
-        assert_eq!(Portable.lowest_bits(&[0xff; 64]), u64::MAX);
         assert_eq!(
             Portable.permute([10, 11, 12, 13, 14, 15, 16, 17], [7, 0, 0, 3, 1, 2, 6, 5]),
             [17, 10, 10, 13, 11, 12, 16, 15]

@@ -14,17 +14,12 @@ use crate::entropy::codebook::{RUN_ENTRY, START_SHIFT, WIDE_ENTRY};
 use crate::fast_paths::{Path, is_open};
 use crate::number::integer::Integer;
 
-/// A round with more than [`MAX_COPIED_RUNS`] runs and at most this many values is written without a branch for each token. The
-/// block must have room for this many values, even if the round has fewer. A token's offset is the sum of the spans of the tokens
-/// before it, where a span is a token's number of values. A power of two, so that a bit mask replaces the bounds check of that
-/// offset.
+/// A round with runs and at most this many values is written without a branch for each token. The block must have room for this many values, even if the
+/// round has fewer. It is a power of two, so that a bit mask replaces the bounds check of a token's offset.
 const MAX_SCATTERED_VALUES: usize = 256;
 /// If a round has no run and at most this many classes, all tokens are written as if they were direct codes, then the classes one by one over that. With more
 /// classes, all lanes get their extra bits at once.
 const MAX_OVERWRITTEN_CLASSES: u32 = 6;
-/// If a round has at most this many runs, all tokens are first copied side by side, as if no run had zeros. The tokens behind a run are then copied again, to
-/// their places behind its zeros. With more runs, each token is written only once, at the sum of the spans before it.
-const MAX_COPIED_RUNS: u32 = 1;
 
 /// If the integers of the block have an [`Integer::PLACEHOLDER`], this is called for each difference that they cannot hold or that equals
 /// it, with the difference's index in the block and its value. The block gets [`Integer::PLACEHOLDER`] in its place. If they have none, it
@@ -59,9 +54,8 @@ impl<C: Integer> BlockWriter<'_, C> {
         };
         let mut bits = RoundBits { bytes, at: self.extra_at % 8 };
         let count = non_literals.count_ones();
-        let runs = if has_run { ops.lanes_with(entries, RUN_ENTRY) } else { 0 };
         if !has_run && self.values.len() - self.written < LANES {
-            return self.expand_last(entries, 0);
+            return self.expand_last(entries);
         }
         if !has_run && count <= MAX_OVERWRITTEN_CLASSES && is_open(Path::OverwrittenClasses) {
             self.write_and_overwrite(ops, entries, non_literals, bits);
@@ -74,14 +68,14 @@ impl<C: Integer> BlockWriter<'_, C> {
             self.write_all(std::array::from_fn(|lane| narrow_difference(entries[lane], bits_here[lane])));
             return LANES;
         }
-        let mut differences = [C::default(); 2 * LANES];
+        let mut differences = [C::default(); LANES];
         let mut spans = [0; LANES];
         for (lane, (difference, span)) in differences.iter_mut().zip(&mut spans).enumerate() {
             let found;
             (found, *span) = expand_narrow(entries[lane], bits_here[lane]);
             *difference = C::from_i64(found.into());
         }
-        self.write_runs(ops, entries, &differences, runs, &spans)
+        self.write_runs(ops, entries, &differences, &spans)
     }
 
     /// Moves on behind the extra bits that a round has taken.
@@ -90,28 +84,17 @@ impl<C: Integer> BlockWriter<'_, C> {
         self.extra_at = self.extra_at / 8 * 8 + bits.at;
     }
 
-    /// Moves `extra_at` back over the extra bits of `entries`, the last tokens whose extra bits were taken.
-    fn unread(&mut self, entries: &[u32]) {
-        self.extra_at -= entries.iter().map(|&entry| extra_count(entry) as usize).sum::<usize>();
-    }
-
-    /// Writes the differences of a round with runs. Token `l` has `spans[l]` values, and `differences[l]` is the first of them.
-    /// The second half of `differences` is zeros, for two reasons. LANES elements can be copied from any token on. And in a block that
-    /// was filled with zeros, the values behind the round are still zeros after such a copy. `extra_at` must be behind the extra bits
-    /// of the whole round; it is moved back over those of tokens behind the block's end. Returns the number of tokens before the
-    /// block's end.
+    /// Writes the differences of a round with runs. Token `l` has `spans[l]` values, of which `differences[l]` is the first. `extra_at` must be behind the
+    /// extra bits of the whole round; it is moved back over the extra bits of tokens behind the block's end. Returns the number of tokens before the block's end.
     #[inline(always)]
     fn write_runs(
         &mut self,
         ops: impl VectorOps,
         entries: &[u32; LANES],
-        differences: &[C; 2 * LANES],
-        runs: u32,
+        differences: &[C; LANES],
         spans: &[u32; LANES],
     ) -> usize {
-        if runs.count_ones() <= MAX_COPIED_RUNS && is_open(Path::CopiedRuns) {
-            return self.copy_between_runs(entries, differences, runs, spans);
-        }
+        // A token's values begin where those of the tokens before it end.
         let ends = ops.sums(spans);
         let span = ends[LANES - 1] as usize;
         let room = self.values[self.written..].first_chunk_mut::<MAX_SCATTERED_VALUES>();
@@ -137,43 +120,13 @@ impl<C: Integer> BlockWriter<'_, C> {
         }
         for (token, (&difference, &span)) in differences.iter().zip(spans).enumerate() {
             let Some(value) = self.values.get_mut(self.written) else {
-                self.unread(&entries[token..]);
+                self.extra_at -= entries[token..].iter().map(|&entry| extra_count(entry) as usize).sum::<usize>();
                 return token;
             };
             *value = difference;
             self.written += span as usize;
         }
         LANES
-    }
-
-    /// Writes a round with few runs: first all tokens as if none were a run, then, behind each run, the tokens after it again. Copies
-    /// of a fixed length cost less than mispredicted branches. Returns the number of tokens before the block's end.
-    #[inline(always)]
-    fn copy_between_runs(
-        &mut self,
-        entries: &[u32; LANES],
-        differences: &[C; 2 * LANES],
-        mut runs: u32,
-        spans: &[u32; LANES],
-    ) -> usize {
-        let mut token = 0;
-        while self.values.len() - self.written >= 2 * LANES {
-            self.write(differences[token..].first_chunk().unwrap_or(&[C::default(); LANES]));
-            if runs == 0 {
-                self.written += LANES - token;
-                return LANES;
-            }
-            let run = runs.trailing_zeros() as usize % LANES;
-            runs &= runs - 1;
-            self.written += run + 1 - token;
-            token = run + 1;
-            self.pass_zeros(spans[run] as usize - 1);
-            if self.written > self.values.len() {
-                break;
-            }
-        }
-        self.unread(&entries[token..]);
-        if self.written > self.values.len() { token } else { self.expand_last(entries, token) }
     }
 
     /// Writes a round without runs and with few classes: first all tokens as if they were direct codes, then the classes over them.
@@ -197,18 +150,15 @@ impl<C: Integer> BlockWriter<'_, C> {
         self.advance(&bits);
     }
 
-    /// Writes the tokens of a round from token `first` on, one by one up to the block's end; `extra_at` must be at the extra bits of token `first`. No entry
-    /// may be wide. Returns the number of tokens before the block's end.
-    fn expand_last(&mut self, entries: &[u32; LANES], first: usize) -> usize {
-        for (token, &entry) in entries.iter().enumerate().skip(first) {
+    /// Writes the tokens of a round one by one up to the block's end. No entry may be wide or a run. Returns the number of tokens before the block's end.
+    fn expand_last(&mut self, entries: &[u32; LANES]) -> usize {
+        for (token, &entry) in entries.iter().enumerate() {
             if self.written >= self.values.len() {
                 return token;
             }
             let bits_here = read_window(self.extra, self.extra_at) as u32;
             self.extra_at += extra_count(entry) as usize;
-            let (difference, span) = expand_narrow(entry, bits_here);
-            self.write_any(difference.into());
-            self.fill_zeros(span as usize - 1);
+            self.write_any(narrow_difference(entry, bits_here).into());
         }
         LANES
     }
@@ -258,28 +208,6 @@ impl<C: Integer> BlockWriter<'_, C> {
         let end = (self.written + zeros).min(self.values.len());
         self.values[self.written..end].fill(C::default());
         self.written += zeros;
-    }
-
-    /// Moves `written` on by `zeros`, even over the block's end. All values that it passes are 0 afterwards. The next [`LANES`]
-    /// values are always set to 0, even if `zeros` is less, because [`Self::copy_between_runs`] has left copies of tokens in them;
-    /// there must be room for them. If the block was filled with zeros, values after these are 0 already and are not written.
-    #[inline(always)]
-    fn pass_zeros(&mut self, zeros: usize) {
-        self.write(&[C::default(); LANES]);
-        let end = self.written + zeros;
-        if self.is_zero_filled {
-            self.written = end;
-            return;
-        }
-        self.written += LANES;
-        while self.written < end && self.values.len() - self.written >= LANES {
-            self.write(&[C::default(); LANES]);
-            self.written += LANES;
-        }
-        if self.written < end {
-            self.values[self.written..].fill(C::default());
-        }
-        self.written = end;
     }
 
     /// Writes the differences of a round without runs.

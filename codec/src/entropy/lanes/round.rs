@@ -48,8 +48,6 @@ pub(super) trait VectorOps: Copy {
         table: &DecodeTable,
         next_words: &[u16; WORDS_OFFERED],
     ) -> RoundTokens;
-    /// Bit `t` of the result is set if entry `t` has `bit`, a number with one bit set.
-    fn lanes_with(self, entries: &[u32; LANES], bit: u32) -> u32;
     /// Bits of the entries from [`START_SHIFT`] on, two's complement: the differences of direct codes.
     fn payloads(self, entries: &[u32; LANES]) -> [i32; LANES];
     /// Inclusive prefix sums, modulo 2^32.
@@ -88,11 +86,6 @@ impl VectorOps for Portable {
         }
         (tokens.has_run, tokens.has_wide) = (any & RUN_ENTRY != 0, any & WIDE_ENTRY != 0);
         tokens
-    }
-
-    #[inline(always)]
-    fn lanes_with(self, entries: &[u32; LANES], bit: u32) -> u32 {
-        entries.iter().enumerate().fold(0, |found, (lane, entry)| found | u32::from(entry & bit != 0) << lane)
     }
 
     #[inline(always)]

@@ -56,7 +56,7 @@ fn tile_sides(chunk: [usize; MAX_RANK]) -> [usize; MAX_RANK] {
     let mut sides = [1; MAX_RANK];
     while sides.iter().product::<usize>() < 512 {
         let shorter = (0..MAX_RANK).filter(|&axis| sides[axis] < chunk[axis]);
-        let Some(axis) = shorter.min_by_key(|&axis| if axis == 0 { sides[0] / 4 } else { sides[axis] }) else { break };
+        let Some(axis) = shorter.min_by_key(|&axis| if axis == 0 { sides[0] / 2 } else { sides[axis] }) else { break };
         sides[axis] *= 2;
     }
     std::array::from_fn(|axis| (sides[axis] + usize::from(sides[axis] > 1)).min(chunk[axis]))

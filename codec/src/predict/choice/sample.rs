@@ -6,8 +6,8 @@ use crate::layout::{MAX_RANK, Shape};
 pub const TILES: usize = 16;
 /// About the number of values of a tile.
 const TILE_VALUES: usize = 512;
-/// Length of a tile's rows over the length of its other sides: long rows take less time to copy.
-const ROW_TO_SIDE: usize = 4;
+/// Length of a tile's rows over the length of its other sides. Short sides hide how well interpolation does along them; long rows take less time to copy.
+const ROW_TO_SIDE: usize = 2;
 /// Most values of a tile. Its sides multiply to 512 at most before each gets one value more: `3 * 3 * 3 * 65` values are the most.
 pub const MAX_TILE_VALUES: usize = 1755;
 

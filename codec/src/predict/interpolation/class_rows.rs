@@ -1,4 +1,4 @@
-//! Residuals of the rows of a parity class. Rows of the commonest length take the fast path row by row; others are encoded in parts of 64 values.
+//! Residuals of the rows of a parity class, in parts of 64 values.
 
 use std::iter;
 use std::ops::Range;
@@ -6,12 +6,11 @@ use std::ops::Range;
 use super::PART_LEN;
 use super::level::{Extents, has, index};
 use super::slice_ring::ClassRows;
-use crate::fast_paths::{Path, is_open};
 use crate::layout::ByteOrder;
 use crate::number::value::Value;
 use crate::quantize::bitmap::{Bitmap, ones};
 use crate::quantize::fine_grid::{FineGrid, Worth};
-use crate::simd::{COMMON_ROW, ROW_GROUP};
+use crate::simd::ROW_GROUP;
 
 /// The values of one level.
 pub(super) struct LevelValues<'a> {
@@ -30,8 +29,6 @@ pub(super) struct LevelValues<'a> {
 pub(super) struct RowEncoder<'a, V> {
     fine: FineGrid<V>,
     exceptions: &'a mut Bitmap,
-    /// Rows of which the fast path is not certain.
-    slow_rows: &'a mut Vec<usize>,
     /// Whether the last search for excluded values found some, so that the next part probably has some: see [`FineGrid::encode`].
     had_excluded: bool,
     values: [V; PART_LEN],
@@ -40,18 +37,12 @@ pub(super) struct RowEncoder<'a, V> {
 }
 
 impl<'a, V: Value> RowEncoder<'a, V> {
-    /// An encoder that marks exceptions of the chunk in `exceptions`. `slow_rows` has capacity for the rows of any [`ClassRows`].
+    /// An encoder that marks exceptions of the chunk in `exceptions`.
     #[inline(always)]
-    pub(super) fn new(
-        fine: &'a FineGrid<V>,
-        exceptions: &'a mut Bitmap,
-        slow_rows: &'a mut Vec<usize>,
-        had_excluded: bool,
-    ) -> Self {
+    pub(super) fn new(fine: &'a FineGrid<V>, exceptions: &'a mut Bitmap, had_excluded: bool) -> Self {
         Self {
             fine: *fine,
             exceptions,
-            slow_rows,
             had_excluded,
             values: [V::default(); PART_LEN],
             predictions: [0; PART_LEN],
@@ -78,20 +69,8 @@ impl<'a, V: Value> RowEncoder<'a, V> {
         let &ClassRows { class, len, .. } = class_rows;
         let residuals = &mut residuals[class.start + index(class.extents, class_rows.indices)..][..class_rows.rows * len];
         let rows = SourceRows::new::<V>(level, class_rows);
-        if self.encode_fast(&rows, class_rows, predictions, residuals, positions) {
-            for at in 0..self.slow_rows.len() {
-                let row = self.slow_rows[at];
-                let (values, residuals, at) =
-                    (&mut self.values[..len], &mut residuals[row * len..][..len], row * class_rows.stride);
-                rows.read(row, 0, values);
-                let (predictions, positions) = (&predictions[at..at + len], &mut positions[at..at + len]);
-                let bits = self.fine.encode_after_fast_path(values, predictions, residuals, positions, &mut self.had_excluded);
-                self.mark(level, class_rows, row, 0, bits);
-            }
-            return;
-        }
         // Rows shorter than a part are encoded across their ends, as are all rows of types for which whole parts are faster.
-        let span = if len < PART_LEN || FineGrid::<V>::FAST_PATH_HAS_FIXED_LENGTHS { residuals.len() } else { len };
+        let span = if len < PART_LEN || FineGrid::<V>::FAST_PATH_NEEDS_WHOLE_PARTS { residuals.len() } else { len };
         let mut rest = residuals;
         let mut next = 0;
         while !rest.is_empty() {
@@ -110,65 +89,6 @@ impl<'a, V: Value> RowEncoder<'a, V> {
             let (predictions, positions) = (&predictions[at..at + count], &mut positions[at..at + count]);
             let bits = self.fine.encode(values, predictions, residuals, positions, &mut self.had_excluded);
             self.mark(level, class_rows, row, column, bits);
-        }
-    }
-
-    /// Encodes rows of the commonest length by the fast path and lists those of which it is not certain in `slow_rows`. Returns whether the rows have
-    /// that length.
-    #[inline(always)]
-    fn encode_fast(
-        &mut self,
-        rows: &SourceRows<'_>,
-        class_rows: &ClassRows<'_>,
-        predictions: &[i32],
-        residuals: &mut [i32],
-        positions: &mut [i32],
-    ) -> bool {
-        let fit = rows.bytes.len() >= (class_rows.rows - 1) * rows.distance + 2 * COMMON_ROW * V::SIZE;
-        if class_rows.len != COMMON_ROW || !fit || !is_open(Path::CommonRows) {
-            return false;
-        }
-        self.slow_rows.clear();
-        // With constants, values of binary32 stay in registers from the chunk to their fast path.
-        let (stride, is_f32) = (class_rows.stride, V::as_f32(&[]).is_some());
-        match (rows.from_second, rows.order) {
-            (false, ByteOrder::Little) if is_f32 => {
-                let rows = SourceRows { from_second: false, order: ByteOrder::Little, ..*rows };
-                self.encode_common_rows(&rows, stride, predictions, residuals, positions);
-            }
-            (true, ByteOrder::Little) if is_f32 => {
-                let rows = SourceRows { from_second: true, order: ByteOrder::Little, ..*rows };
-                self.encode_common_rows(&rows, stride, predictions, residuals, positions);
-            }
-            _ => self.encode_common_rows(rows, stride, predictions, residuals, positions),
-        }
-        true
-    }
-
-    /// [`RowEncoder::encode_fast`] for rows of the commonest length. Their predictions and positions begin `stride` elements apart.
-    #[inline(always)]
-    fn encode_common_rows(
-        &mut self,
-        rows: &SourceRows<'_>,
-        stride: usize,
-        predictions: &[i32],
-        residuals: &mut [i32],
-        positions: &mut [i32],
-    ) {
-        for (row, residuals) in residuals.as_chunks_mut::<COMMON_ROW>().0.iter_mut().enumerate() {
-            // A loop over a constant number of values is unrolled.
-            let bytes = &rows.bytes[row * rows.distance..][..2 * COMMON_ROW * V::SIZE];
-            let at = row * stride..row * stride + COMMON_ROW;
-            let mut values = [V::default(); COMMON_ROW];
-            V::read_alternate(bytes, rows.from_second, rows.order, &mut values);
-            if !self.fine.encode_fast(
-                &values,
-                &predictions[at.clone()][..COMMON_ROW],
-                residuals,
-                &mut positions[at][..COMMON_ROW],
-            ) {
-                self.slow_rows.push(row);
-            }
         }
     }
 
@@ -321,9 +241,9 @@ mod tests {
         let mut bytes = vec![0; count(extents) * V::SIZE];
         (0..count(extents)).for_each(|i| value(i).write(&mut bytes, i, order));
         let level = LevelValues { values: &bytes, extents, depth, whole, order };
-        let (mut exceptions, mut slow_rows) = (Bitmap::default(), Vec::with_capacity(extents[1]));
+        let mut exceptions = Bitmap::default();
         exceptions.clear(count(whole)).unwrap();
-        let mut encoder = RowEncoder::<V>::new(&fine, &mut exceptions, &mut slow_rows, false);
+        let mut encoder = RowEncoder::<V>::new(&fine, &mut exceptions, false);
         let mut residuals = vec![0; count(extents)];
         let mut expected = BTreeSet::new();
         let levels = Level::new(extents);

@@ -17,7 +17,6 @@ mod tables;
 use self::tables::{NEIGHBOURS, ROOM_VALUES, SECTIONS_BEFORE, SmallLevel, SmallParityClass, Stage, Tables};
 use super::PART_LEN;
 use super::level::{Extents, count};
-use super::line::is_line;
 use super::mean::mean;
 use super::restored_rows::restore_row;
 use crate::error::Result;
@@ -36,8 +35,6 @@ const MAX_SMALL_LEVEL_VALUES: usize = 2048;
 /// Most values if the level's rows are short, and most values of a short row.
 const MAX_SHORT_ROWS_VALUES: usize = 6144;
 const MAX_SHORT_ROW_VALUES: usize = 16;
-/// Most values if the level is a line: [`super::line`] is faster for longer ones.
-const MAX_SMALL_LINE_VALUES: usize = 64;
 
 /// Number of tables that are kept: one more than there are kinds for chunks of three axes, since a dataset's chunks ask for different ones.
 const KEPT_TABLES: usize = 9;
@@ -45,7 +42,6 @@ const KEPT_TABLES: usize = 9;
 /// Whether a level of these extents is interpolated from tables.
 pub(super) fn is_small(extents: Extents) -> bool {
     let most = match extents[0] {
-        _ if is_line(extents) => MAX_SMALL_LINE_VALUES,
         ..=MAX_SHORT_ROW_VALUES => MAX_SHORT_ROWS_VALUES,
         _ => MAX_SMALL_LEVEL_VALUES,
     };
@@ -250,11 +246,12 @@ mod tests {
     use super::*;
     use crate::quantize::quantizer::Quantizer;
 
-    const SHAPES: [Extents; 15] = [
+    const SHAPES: [Extents; 16] = [
         [1, 1, 1, 1],
         [2, 1, 1, 1],
         [3, 1, 1, 1],
         [64, 1, 1, 1],
+        [2048, 1, 1, 1],
         [1, 13, 1, 1],
         [2, 2, 1, 1],
         [2, 2, 2, 2],
@@ -319,7 +316,7 @@ mod tests {
 
     #[test]
     fn the_room_of_a_level_is_enough_for_all_small_extents() {
-        assert!(!is_small([65, 1, 1, 1]) && !is_small([3, 2049, 1, 1]) && !is_small([17, 121, 1, 1]));
+        assert!(!is_small([2049, 1, 1, 1]) && !is_small([3, 2049, 1, 1]) && !is_small([17, 121, 1, 1]));
         let mut small = SmallLevels::default();
         for x in [2, 3, 5, 9, 17, 33] {
             for y in [2, 3, 5, 9, 17, 33] {

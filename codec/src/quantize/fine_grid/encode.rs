@@ -11,11 +11,10 @@
 //! encode_one       computes in f64; one value by the rules
 //! ```
 //!
-//! If `encode_fast` returns false or `had_excluded` is set, `encode_after_fast_path` takes these steps. If a search, in step 1 or 3, finds excluded values, the
-//! part is encoded with other values in their place, and the remaining steps are left out.
+//! `encode` calls `encode_fast` unless `had_excluded` is set. Where the results are not certain, it takes these steps. If a search, in step 1 or 3, finds
+//! excluded values, the part is encoded with other values in their place, and the remaining steps are left out.
 //!
-//! 1. If a value is a masked fill, or `had_excluded` is set, the part is searched for excluded values. If there are none, `encode_fast` is
-//!    called again.
+//! 1. If a value is a masked fill, or `had_excluded` is set, the part is searched for excluded values. If there are none, `encode_fast` is called.
 //! 2. Where the fast path is in f32, `FastF32::mark_uncertain` marks those of its results that may be wrong. Otherwise `encode_and_mark` encodes the part.
 //! 3. If more than [`MAX_MARKED_VALUES`] are marked, the part is searched for excluded values. If it has none and the marks are those of f32,
 //!    `encode_and_mark` encodes it.
@@ -32,7 +31,7 @@ use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
 use crate::quantize::bitmap::ones;
 use crate::quantize::positions::{POSITIONS_PER_STEP, SPACINGS_PER_STEP};
-use crate::simd::{COMMON_ROW, ROW_GROUP, vectorized};
+use crate::simd::{ROW_GROUP, vectorized};
 
 /// If a part has more marked values than this, it is searched for excluded values before any value is encoded alone.
 const MAX_MARKED_VALUES: u32 = 4;
@@ -44,21 +43,17 @@ const F64_MARGIN: f64 = 1e-6;
 pub const MAX_VALUES_PER_CALL: usize = 64;
 
 impl<V: Value> FineGrid<V> {
-    /// Whether [`FineGrid::encode_fast`] has a fast path for [`MAX_VALUES_PER_CALL`] and `COMMON_ROW` values only, and returns false for other numbers of
-    /// values. This is so for types of 64 bits.
-    pub const FAST_PATH_HAS_FIXED_LENGTHS: bool = V::SIZE == size_of::<f64>();
+    /// Whether the fast path is for [`MAX_VALUES_PER_CALL`] values only, and not for fewer. This is so for types of 64 bits.
+    pub const FAST_PATH_NEEDS_WHOLE_PARTS: bool = V::SIZE == size_of::<f64>();
 
     /// Encodes values against predictions on the fast path. Returns true if all results are certain and there is no exception; otherwise residuals and
     /// positions may be unwritten or wrong. All slices have one length.
     #[inline(always)]
-    pub fn encode_fast(&self, values: &[V], predictions: &[i32], residuals: &mut [i32], positions: &mut [i32]) -> bool {
+    fn encode_fast(&self, values: &[V], predictions: &[i32], residuals: &mut [i32], positions: &mut [i32]) -> bool {
         !self.has_fills(values)
             && match self.fast_f32 {
                 Some(fast_f32) => fast_f32.residuals(values, predictions, residuals, positions),
-                None => {
-                    self.encode_fast_in_f64::<MAX_VALUES_PER_CALL>(values, predictions, residuals, positions)
-                        || self.encode_fast_in_f64::<COMMON_ROW>(values, predictions, residuals, positions)
-                }
+                None => self.encode_fast_in_f64(values, predictions, residuals, positions),
             }
     }
 
@@ -80,28 +75,12 @@ impl<V: Value> FineGrid<V> {
         if !*had_excluded && self.encode_fast(values, predictions, residuals, positions) {
             return 0;
         }
-        self.encode_after_fast_path(values, predictions, residuals, positions, had_excluded)
-    }
-
-    /// Encodes values as [`FineGrid::encode`] does, after [`FineGrid::encode_fast`] has returned false, or with `had_excluded` set.
-    /// In the first case `residuals` and `positions` must be as `encode_fast` left them: those results of its f32 path that are
-    /// certain are kept.
-    #[inline(always)]
-    pub fn encode_after_fast_path(
-        &self,
-        values: &[V],
-        predictions: &[i32],
-        residuals: &mut [i32],
-        positions: &mut [i32],
-        had_excluded: &mut bool,
-    ) -> u64 {
         if *had_excluded || self.has_fills(values) {
             let excluded = self.search_excluded(values, had_excluded);
             if excluded != 0 {
                 return self.encode_with_excluded(values, excluded, predictions, residuals, positions);
             }
-            // No value is a masked fill: it would be excluded. So `had_excluded` was set, and `encode` has not tried the fast path
-            // yet; other callers may have.
+            // No value is a masked fill: it would be excluded. So `had_excluded` was set, and the fast path was not tried.
             if self.encode_fast(values, predictions, residuals, positions) {
                 return 0;
             }
@@ -237,21 +216,16 @@ impl<V: Value> FineGrid<V> {
         }
     }
 
-    /// The fast path for values of type `f64`: returns whether the results of all `LEN` values are certain. It need not compare the error with the bound,
+    /// The fast path for values of type `f64`: returns whether the results of all values are certain. It need not compare the error with the bound,
     /// which is half a step. Where the distance from the prediction differs by [`F64_MARGIN`] from every tie, the error is less than half a step, and no
     /// rounding to a smaller type follows that could enlarge it. Nor need it compare the position with its limit: the value has at most
-    /// [`Value::STEPS_LIMIT`] - 2 steps, and its position is less than a step away. Returns false for slices of other lengths, for other types, and where
+    /// [`Value::STEPS_LIMIT`] - 2 steps, and its position is less than a step away. Returns false for fewer than [`MAX_VALUES_PER_CALL`] values, for other types, and where
     /// the value of a position may be infinite.
     #[inline(always)]
-    fn encode_fast_in_f64<const LEN: usize>(
-        &self,
-        values: &[V],
-        predictions: &[i32],
-        residuals: &mut [i32],
-        positions: &mut [i32],
-    ) -> bool {
+    fn encode_fast_in_f64(&self, values: &[V], predictions: &[i32], residuals: &mut [i32], positions: &mut [i32]) -> bool {
+        const LEN: usize = MAX_VALUES_PER_CALL;
         let (true, Ok(values), Ok(predictions), Ok(residuals), Ok(positions)) = (
-            Self::FAST_PATH_HAS_FIXED_LENGTHS && self.values_are_finite && is_open(Path::FastF64),
+            Self::FAST_PATH_NEEDS_WHOLE_PARTS && self.values_are_finite && is_open(Path::FastF64),
             <&[V; LEN]>::try_from(values),
             <&[i32; LEN]>::try_from(predictions),
             <&mut [i32; LEN]>::try_from(residuals),

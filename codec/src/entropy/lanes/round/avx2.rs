@@ -89,16 +89,6 @@ impl VectorOps for Avx2 {
     }
 
     #[inline(always)]
-    fn lanes_with(self, entries: &[u32; LANES], bit: u32) -> u32 {
-        let (avx, avx2) = (self.0.avx, self.0.avx2);
-        let bit = cast([bit; 8]);
-        entries.as_chunks::<8>().0.iter().enumerate().fold(0, |found, (eight, entries)| {
-            let has_bit = avx2._mm256_cmpeq_epi32(avx2._mm256_and_si256(cast(*entries), bit), bit);
-            found | avx._mm256_movemask_ps(cast(has_bit)).cast_unsigned() << (8 * eight)
-        })
-    }
-
-    #[inline(always)]
     fn payloads(self, entries: &[u32; LANES]) -> [i32; LANES] {
         let mut payloads = [0; LANES];
         for (payloads, entries) in payloads.as_chunks_mut::<8>().0.iter_mut().zip(entries.as_chunks::<8>().0) {
@@ -193,9 +183,6 @@ mod tests {
         for _ in 0..2000 {
             rounds_agree::<FEW_LANES>(v3, &table, &mut random);
             let a = rounds_agree::<LANES>(v3, &table, &mut random);
-            for bit in [RUN_ENTRY, WIDE_ENTRY, NON_LITERAL_ENTRY] {
-                assert_eq!(Portable.lanes_with(&a.entries, bit), Avx2(v3).lanes_with(&a.entries, bit));
-            }
             assert_eq!(Portable.payloads(&a.entries), Avx2(v3).payloads(&a.entries));
             assert_eq!(Portable.sums(&a.entries), Avx2(v3).sums(&a.entries));
             // Up to 21 extra bits a token, so that those of four can exceed WINDOW_BITS.
