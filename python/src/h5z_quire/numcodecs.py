@@ -24,11 +24,28 @@ from .settings import Quire
 class QuireCodec(Codec):  # type: ignore[misc]
     """A codec from arrays, or bytes of arrays, to streams.
 
-    quire       what to keep, as a Quire or as options such as "abs=1e-3"; or Quire's own keywords, as in QuireCodec(abs=1e-3)
-    dtype       type of the values where the codec is given plain bytes; an array says its own
-    fill_value  a value that comes back bit for bit, whatever the bound allows, and has no part in a range. Give that of the array: a codec does not see it
+    Parameters
+    ----------
+    quire : Quire or str, optional
+        What to keep. Or give Quire's own keywords, as in ``QuireCodec(abs=1e-3)``.
+    dtype : dtype, optional
+        Type of the values where the codec is given plain bytes. An array says its own type.
+    fill_value : number, optional
+        A value that comes back bit for bit, whatever the bound allows, and has no part in a range. Give the array's fill value, which a codec does not see.
 
-    Raises ValueError for options that make no sense.
+    Raises
+    ------
+    ValueError
+        For options that make no sense.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from h5z_quire.numcodecs import QuireCodec
+    >>> codec = QuireCodec("abs=1e-3", dtype="f8")
+    >>> x = np.sin(np.arange(4096) / 50)
+    >>> bool(abs(codec.decode(codec.encode(x.tobytes())) - x).max() <= 1e-3)
+    True
     """
 
     codec_id = "quire"

@@ -27,9 +27,12 @@ _PROBE = "H5PLprepend"
 
 
 def register() -> None:
-    """Puts the plugin's folder first on the plugin path of every HDF5. Can be called again, for a library that had its path replaced since.
+    """Puts the plugin's folder first on the plugin path of every HDF5. Can be called again, for a library whose path was replaced since.
 
-    OSError if a library refuses.
+    Raises
+    ------
+    OSError
+        If a library refuses.
     """
     _register_for_later()
     _register_with_loaded()
