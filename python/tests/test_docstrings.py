@@ -7,7 +7,7 @@ import importlib
 import pkgutil
 from pathlib import Path
 
-import h5py  # noqa: F401
+import h5py  # noqa: F401, this loads h5z_quire.h5py_additions
 import pytest
 
 import h5z_quire
