@@ -1,4 +1,4 @@
-"""The filter for variables of netCDF4, whose own `createVariable` has only the filters that it knows by name.
+"""The filter for variables of netCDF4. Its own `createVariable` has only the filters that it knows by name.
 
 The calls go to the netCDF-C library that netCDF4 has loaded.
 """

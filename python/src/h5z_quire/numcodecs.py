@@ -61,12 +61,12 @@ class QuireCodec(Codec):  # type: ignore[misc]
             self.quire.check(self.dtype)
 
     def encode(self, buf: Any) -> bytes:
-        """The stream of an array, as `h5z_quire.compress` gives it; one in Fortran's order is taken as its transpose, byte for byte as it lies in memory.
+        """The stream of an array, as `h5z_quire.compress` gives it. An array in Fortran's order is taken as its transpose, byte for byte as it lies in memory.
 
         Plain bytes, booleans, dates and whatever else is not a number are taken for values of the codec's `dtype`.
 
-        Raises ValueError for a type that cannot be compressed so, for numbers of another type than the codec's `dtype`, and for plain bytes if the codec has
-        none: a bound would be kept for them, not for the numbers that they are parts of. TypeError for objects and lists of texts.
+        Raises ValueError for a type that cannot be compressed so, and for numbers of another type than the codec's `dtype`. Raises ValueError also for plain
+        bytes if the codec has no `dtype`: the bound would be kept for bytes, not for numbers. Raises TypeError for objects and lists of texts.
         """
         values = np.asanyarray(buf) if not isinstance(buf, (bytes, bytearray)) else np.frombuffer(buf, np.uint8)
         holds_texts = isinstance(buf, (list, tuple)) and values.dtype.kind in "SU"
@@ -82,9 +82,9 @@ class QuireCodec(Codec):  # type: ignore[misc]
         return arrays.compress(values, self.quire, fill_value=self.fill_value)
 
     def decode(self, buf: Any, out: Any = None) -> npt.NDArray[Any]:
-        """The array of a stream, with the extents that streams keep. `out`, if given, receives its bytes and must have as many of them.
+        """The array of a stream, with the extents that streams keep. `out`, if given, receives the array's bytes and must have room for just as many.
 
-        Raises ValueError, with the reason, for a damaged stream, and for an `out` that cannot have these values; TypeError for an `out` of objects.
+        Raises ValueError, with the reason, for a damaged stream, and for an `out` that cannot have these values. Raises TypeError for an `out` of objects.
         """
         values = arrays.decompress(buf)
         if out is None:

@@ -127,7 +127,7 @@ def _begin() -> None:
 
 
 def _end() -> None:
-    """Takes our methods away after the last block. Where another library has put its own in front of one, all stay for the next block."""
+    """Takes our methods away after the last block. If another library has put its own method in front of one, all of ours stay for the next block."""
     global _blocks
     with _lock:
         _blocks -= 1
@@ -159,7 +159,7 @@ def _getitem(original: Callable[..., Any], settings: _Settings, dataset: Any, ar
         return read(dataset, args, threads=settings.threads, progress=settings.progress)
     except Unsuitable as reason:
         _say(dataset, "read", reason)
-    # h5py has the last word on it, and the words for an error.
+    # h5py decides, and words the error.
     return original(args) if new_dtype is None else original(args, new_dtype)
 
 

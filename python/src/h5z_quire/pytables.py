@@ -1,4 +1,4 @@
-"""The filter for PyTables, which reads what was compressed with it like anything else, but whose own `Filters` know a fixed list of compressors.
+"""The filter for PyTables. PyTables reads compressed arrays like any others, but its own `Filters` know a fixed list of compressors.
 
 `create_carray` makes the dataset through the HDF5 library that PyTables has loaded. Tables, EArrays and VLArrays cannot be made so: make their files with h5py.
 """

@@ -127,7 +127,7 @@ def _kept(dataset: xarray.Dataset, quire: Quire | str | Mapping[Any, Quire | str
 
 
 def _of_files(dataset: xarray.Dataset) -> dict[Hashable, tuple[Quire, tuple[int, ...] | None]]:
-    """As `_kept`, of the files that variables were read from; without those that have not this filter there."""
+    """As `_kept`, by the files that variables were read from. Variables without this filter in their file are left out."""
     by_source: dict[str, list[Hashable]] = {}
     for name, variable in dataset.variables.items():
         source = variable.encoding.get("source")
@@ -175,7 +175,7 @@ def _meaning(variable: xarray.Variable) -> dict[str, Any]:
 
 
 def _declared(variable: xarray.Variable) -> dict[str, Any]:
-    """What an encoding lacks so that HDF5 knows the fill value: `_FillValue`, where it is nowhere yet, and equal values of one type in both of its places."""
+    """What an encoding lacks for HDF5 to know the fill value: `_FillValue`, if it is nowhere yet, and a `missing_value` of the same value and type."""
     fill_value = _fill_value(variable)
     if fill_value is None or variable.attrs.get("_FillValue") is not None:
         return {}
@@ -184,8 +184,10 @@ def _declared(variable: xarray.Variable) -> dict[str, Any]:
 
 
 def _fill_value(variable: xarray.Variable) -> Any:
-    """The value that marks gaps in the file, in the type of the file: `_FillValue`, or else `missing_value`. None if there is none, or one that this type does not
-    have."""
+    """The value that marks gaps in the file, in the type of the file: `_FillValue`, or else `missing_value`.
+
+    None if there is no such value, or if the type does not have it.
+    """
     places = ((where, key) for key in ("_FillValue", "missing_value") for where in (variable.encoding, variable.attrs))
     given = next((where[key] for where, key in places if where.get(key) is not None), None)
     stored = _stored_type(variable)

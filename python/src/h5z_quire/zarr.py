@@ -133,7 +133,7 @@ class QuireCodec(ArrayBytesCodec, metaclass=_SaysItsPlace):
         return [spec.prototype.nd_buffer.from_numpy_array(_checked(array, spec)) for array in arrays]
 
     def _fill_value(self, spec: ArraySpec) -> Any:
-        """The value that comes back bit for bit: the codec's, or else the array's. Raises ValueError where these are two that need it."""
+        """The value that comes back bit for bit: the codec's, or else the array's. Raises ValueError for two different values that both need this."""
         of_array = None
         with contextlib.suppress(ValueError):
             # A filter before this codec may have made another type of the values, which has no such value.
@@ -149,7 +149,7 @@ class QuireCodec(ArrayBytesCodec, metaclass=_SaysItsPlace):
         return self.fill_value
 
     def _is_for_gpu(self, spec: ArraySpec) -> bool:
-        """Whether zarr has its arrays in a GPU's memory. Streams that depend on those before are made on the host all the same."""
+        """Whether zarr has its arrays in a GPU's memory. Streams that depend on earlier streams are made on the host all the same."""
         return issubclass(spec.prototype.nd_buffer, gpu.NDBuffer) and "adapt=history" not in self.quire.options
 
     def _encode_on_gpu(self, chunks: Sequence[NDBuffer], spec: ArraySpec) -> list[Buffer]:
@@ -212,8 +212,10 @@ def _checked(values: npt.NDArray[Any], spec: ArraySpec) -> npt.NDArray[Any]:
 
 
 def _promised(values: Any, spec: ArraySpec) -> Any:
-    """An array that is to be compressed, in the shape of its chunk, which some filters of numcodecs make flat. Raises ValueError if it is not of the type and the
-    size that a reader will ask for."""
+    """An array that is to be compressed, in the shape of its chunk. Some filters of numcodecs make it flat.
+
+    Raises ValueError if the array is not of the type and the size that a reader will ask for.
+    """
     promised = spec.dtype.to_native_dtype()
     if values.dtype.newbyteorder("=") != promised.newbyteorder("=") or values.size != np.prod(spec.shape, dtype=object):
         raise ValueError(
