@@ -26,4 +26,6 @@ class LoadFilter(WorkerPlugin):
         import h5py
 
         if not h5py.h5z.filter_avail(FILTER_ID):
-            raise RuntimeError(f"HDF5 {h5py.version.hdf5_version} of this worker does not find filter {FILTER_ID}: its plugin path was replaced; call h5z_quire.register()")
+            raise RuntimeError(
+                f"HDF5 {h5py.version.hdf5_version} of this worker does not find filter {FILTER_ID}: its plugin path was replaced; call h5z_quire.register()"
+            )

@@ -78,7 +78,9 @@ class QuireCodec(Codec):  # type: ignore[misc]
         if self.dtype is not None and values.dtype != self.dtype:
             values = _of_bytes(values, self.dtype)
         elif self.dtype is None and values.dtype == np.uint8 and values.ndim == 1 and self.quire != Quire(lossless=True):
-            raise ValueError("these are plain bytes: say of what type their numbers are, as in QuireCodec(options, dtype='f4'); dtype='u1' if they are numbers themselves")
+            raise ValueError(
+                "these are plain bytes: say of what type their numbers are, as in QuireCodec(options, dtype='f4'); dtype='u1' if they are numbers themselves"
+            )
         return arrays.compress(values, self.quire, fill_value=self.fill_value)
 
     def decode(self, buf: Any, out: Any = None) -> npt.NDArray[Any]:

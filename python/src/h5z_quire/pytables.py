@@ -30,7 +30,9 @@ _hid = ctypes.c_int64
 register()
 
 
-def create_carray(file: tables.File, where: Any, name: str, quire: Quire | str, *, obj: npt.ArrayLike, chunkshape: Sequence[int], fill_value: Any = None) -> Any:
+def create_carray(
+    file: tables.File, where: Any, name: str, quire: Quire | str, *, obj: npt.ArrayLike, chunkshape: Sequence[int], fill_value: Any = None
+) -> Any:
     """Makes a compressed CArray of `obj`, like `file.create_carray(where, name, obj=obj, chunkshape=chunkshape)`, and gives it.
 
     Parameters

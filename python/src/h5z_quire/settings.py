@@ -150,8 +150,8 @@ class Quire(Mapping[str, Any]):
         library.compress(library.Task(options(words), type_number(value.dtype), value.shape, None), [value])
         if chunk is not None and extents and prod(chunk) % extents[-1]:
             raise ValueError(
-                f"brick={_extents(extents)}: a chunk of {tuple(chunk)} has {prod(chunk)} values, which are no whole number of the brick's rows of {extents[-1]}: "
-                f"choose chunks of whole bricks, or of a multiple of {extents[-1]} values, or leave the brick out"
+                f"brick={_extents(extents)}: a chunk of {tuple(chunk)} has {prod(chunk)} values, which are no whole number of the brick's rows of "
+                f"{extents[-1]}: choose chunks of whole bricks, or of a multiple of {extents[-1]} values, or leave the brick out"
             )
 
     @property
