@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -152,9 +153,7 @@ def _inspect(dataset: Any) -> list[Chunk]:
         raise ValueError(
             f"{dataset.name!r} has the filters {filters}: only {[FILTER_ID]}, or with fletcher32 behind it {[FILTER_ID, _FLETCHER32]}, can be inspected"
         )
-    whole = dataset.dtype.itemsize
-    for extent in dataset.chunks:
-        whole *= extent
+    whole = dataset.dtype.itemsize * math.prod(dataset.chunks)
     return [_chunk(dataset, offset, whole, len(filters)) for offset in datasets.chunk_offsets(dataset)]
 
 

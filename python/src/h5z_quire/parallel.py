@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import sys
 import threading
@@ -231,7 +232,7 @@ def _leave_small_box(dataset: Any, box: Box) -> None:
     if chunks < 2:
         raise Unsuitable("it touches one chunk at most")
     cache: int = dataset.id.get_access_plist().get_chunk_cache()[1]
-    chunk_bytes = int(np.prod(dataset.chunks, dtype=object)) * dataset.dtype.itemsize
+    chunk_bytes = math.prod(dataset.chunks) * dataset.dtype.itemsize
     if box.cuts_chunks(dataset.chunks, dataset.shape) and chunks * chunk_bytes <= cache:
         raise Unsuitable("parts of chunks are selected, and all of these chunks fit HDF5's chunk cache")
 

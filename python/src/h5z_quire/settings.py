@@ -92,7 +92,9 @@ class Quire(Mapping[str, Any]):
     @classmethod
     def from_options(cls, text: str) -> Quire:
         """A Quire from a text such as `rel=1e-4,coding=bitshuffle`. Raises ValueError for one that makes no sense."""
-        return cls._of_words(cd_values(text))
+        made = cls.__new__(cls)
+        object.__setattr__(made, "_words", cd_values(text))
+        return made
 
     @classmethod
     def from_cd_values(cls, words: Sequence[int]) -> Quire:
@@ -108,12 +110,6 @@ class Quire(Mapping[str, Any]):
                 raise ValueError(f"{opened.name!r} is not compressed with filter {FILTER_ID}: its filters are {list(filters)}")
             return cls.from_cd_values(filters[FILTER_ID])
 
-    @classmethod
-    def _of_words(cls, words: tuple[int, ...]) -> Quire:
-        made = cls.__new__(cls)
-        object.__setattr__(made, "_words", words)
-        return made
-
     @property
     def options(self) -> str:
         """The options as a text, as command lines and metadata have them: `abs=0.001,coding=bitshuffle`."""
@@ -123,6 +119,9 @@ class Quire(Mapping[str, Any]):
     def cd_values(self) -> tuple[int, ...]:
         """The filter's parameters in HDF5, for any client (FORMAT.md, section 10)."""
         return self._words
+
+    # By this name h5py takes them from an object that is given as `compression=`.
+    filter_options = cd_values
 
     @classmethod
     def of_codec(cls, quire: Quire | str | None, keywords: Mapping[str, Any]) -> Quire:
@@ -158,11 +157,6 @@ class Quire(Mapping[str, Any]):
     def _brick(self) -> tuple[int, ...]:
         """The brick's extents; none without a brick."""
         return self._words[1 : 1 + (self._words[0] >> 24)]
-
-    @property
-    def filter_options(self) -> tuple[int, ...]:
-        """`cd_values`, by the name under which h5py takes them from an object that is given as `compression=`."""
-        return self._words
 
     def __getitem__(self, key: str) -> Any:
         if key not in _KEYS:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from abc import ABCMeta
 from dataclasses import dataclass
 from itertools import groupby
@@ -197,7 +198,7 @@ def _batches(chunks: Sequence[tuple[_Given | None, ArraySpec]]) -> Iterator[tupl
     there = (number for number, (chunk, _) in enumerate(chunks) if chunk is not None)
     for spec, group in groupby(there, key=lambda number: chunks[number][1]):
         numbers = list(group)
-        chunk_bytes = int(np.prod(spec.shape, dtype=object)) * spec.dtype.to_native_dtype().itemsize
+        chunk_bytes = math.prod(spec.shape) * spec.dtype.to_native_dtype().itemsize
         most = max(1, _BATCH_BYTES // max(1, chunk_bytes))
         for first in range(0, len(numbers), most):
             yield spec, numbers[first : first + most]
@@ -217,7 +218,7 @@ def _promised(values: Any, spec: ArraySpec) -> Any:
     Raises ValueError if the array is not of the type and the size that a reader will ask for.
     """
     promised = spec.dtype.to_native_dtype()
-    if values.dtype.newbyteorder("=") != promised.newbyteorder("=") or values.size != np.prod(spec.shape, dtype=object):
+    if values.dtype.newbyteorder("=") != promised.newbyteorder("=") or values.size != math.prod(spec.shape):
         raise ValueError(
             f"a chunk has values of type {values.dtype} and shape {values.shape}, where type {promised} and shape {spec.shape} were promised, so that nobody "
             "could read it: leave out the filter before this codec that makes another type than it says, such as BitRound"
