@@ -42,17 +42,27 @@ def test_settings_may_be_an_object_wherever_h5py_takes_one(tmp_path: Path) -> No
             file.create_dataset("g", data=3.0, compression=QUIRE)
 
 
-def test_settings_may_be_an_object_in_h5netcdf_and_xarray(tmp_path: Path) -> None:
+@pytest.mark.parametrize("quire", [QUIRE, Quire(rel=2**-14, coding="bitshuffle"), Quire(lossless=True)], ids=str)
+def test_settings_may_be_an_object_or_a_mapping_in_h5netcdf_and_xarray(quire: Quire, tmp_path: Path) -> None:
     values = field("f4", (60, 80))
+    values[0, :5] = np.nan
     with h5netcdf.File(tmp_path / "t.nc", "w") as file:
         file.dimensions = {"y": 60, "x": 80}
-        file.create_variable("v", ("y", "x"), "f4", chunks=(30, 40), compression=QUIRE)[...] = values
-    dataset = xarray.Dataset({"v": (("y", "x"), values)})
-    dataset.to_netcdf(tmp_path / "x.nc", engine="h5netcdf", encoding={"v": {"compression": QUIRE, "chunksizes": (30, 40)}})
-    for name in ("t.nc", "x.nc"):
-        with h5py.File(tmp_path / name) as file:
-            assert Quire.from_dataset(file["v"]) == QUIRE and file["v"].chunks == (30, 40)
-            assert_bound(values, file["v"][()], 2**-6)
+        file.create_variable("v", ("y", "x"), "f4", chunks=(30, 40), compression=quire)[...] = values
+        file.create_variable("w", ("y", "x"), data=values, chunks=(30, 40), **quire)
+    dataset = xarray.Dataset({name: (("y", "x"), values) for name in ("v", "w", "plain")}, coords={"x": np.arange(80.0)})
+    encoding: dict[str, Any] = {"v": {"compression": quire, "chunksizes": (30, 40)}, "w": {**quire, "chunksizes": (30, 40)}}
+    dataset.to_netcdf(tmp_path / "x.nc", engine="h5netcdf", encoding=encoding)
+    bound = 0 if quire == Quire(lossless=True) else 2**-6
+    for path, name in itertools.product((tmp_path / "t.nc", tmp_path / "x.nc"), "vw"):
+        with h5py.File(path) as file:
+            assert Quire.from_dataset(file[name]) == quire and file[name].chunks == (30, 40)
+        for engine in ("h5netcdf", "netcdf4"):
+            with xarray.open_dataset(path, engine=engine) as opened:
+                found = opened[name].values
+                assert np.array_equal(np.isnan(found), np.isnan(values))
+                assert_bound(np.nan_to_num(values), np.nan_to_num(found), bound)
+                assert "plain" not in opened or np.array_equal(opened["plain"].values, values, equal_nan=True)
 
 
 def test_objects_of_hdf5plugin_stay_as_they_are(run_python: RunPython) -> None:

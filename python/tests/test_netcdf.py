@@ -1,4 +1,4 @@
-"""netCDF4, h5netcdf and xarray."""
+"""netCDF4. test_h5py_additions.py and test_xarray.py have h5netcdf and xarray."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import h5py
 import netCDF4
 import numpy as np
 import pytest
-import xarray
 
-import h5z_quire.netcdf4
 from h5z_quire import Quire, inspect
 from h5z_quire.netcdf4 import def_var_filter, inq_var_filter
 from conftest import Array, assert_bound, field
@@ -95,30 +93,3 @@ def test_variables_that_cannot_be_compressed_are_value_errors(tmp_path: Path) ->
     with netCDF4.Dataset(tmp_path / "old.nc", "w", format="NETCDF3_CLASSIC") as file:
         with pytest.raises(OSError, match="must be of format NETCDF4"):
             def_var_filter(variable_of(file, field("f4")), Quire(abs=1))
-
-
-@pytest.mark.parametrize("quire", [Quire(rel=1e-4), Quire(abs=1e-3, coding="bitshuffle"), Quire(lossless=True)])
-def test_xarray_writes_through_h5netcdf(quire: Quire, tmp_path: Path) -> None:
-    values = field("f4")
-    values[0, 0, :5] = np.nan
-    dataset = xarray.Dataset({"t": (DIMENSIONS, values), "plain": (DIMENSIONS, values)}, coords={"x": np.arange(40.0)})
-    dataset.to_netcdf(tmp_path / "t.nc", engine="h5netcdf", encoding={"t": {**quire, "chunksizes": (10, 16, 16)}})
-    bound = {"rel=0.0001": 1e-4 * (np.nanmax(values) - np.nanmin(values)), "lossless": 0}.get(quire.options, 1e-3)
-    for engine in ("h5netcdf", "netcdf4"):
-        with xarray.open_dataset(tmp_path / "t.nc", engine=engine) as found:
-            read = found["t"].values
-            assert np.array_equal(np.isnan(read), np.isnan(values))
-            assert_bound(np.nan_to_num(values), np.nan_to_num(read), bound)
-            assert np.array_equal(found["plain"].values, values, equal_nan=True)
-    with h5py.File(tmp_path / "t.nc") as file:
-        assert Quire.from_dataset(file["t"]) == quire
-
-
-def test_h5netcdf_itself(tmp_path: Path) -> None:
-    h5netcdf = pytest.importorskip("h5netcdf")
-    values = field("f8")
-    with h5netcdf.File(tmp_path / "t.nc", "w") as file:
-        file.dimensions = dict(zip(DIMENSIONS, values.shape))
-        file.create_variable("t", DIMENSIONS, data=values, chunks=(10, 16, 16), **Quire(abs=1e-6))
-    with h5netcdf.File(tmp_path / "t.nc", "r") as file:
-        assert_bound(values, file["t"][...], 1e-6)

@@ -117,13 +117,6 @@ def test_plain_bytes_without_a_type_are_refused() -> None:
     assert_bound(numbers, QuireCodec("abs=2", dtype="u1").decode(QuireCodec("abs=2", dtype="u1").encode(numbers)), 2)
 
 
-def test_a_fill_value_stays_exact() -> None:
-    values = field("f4")
-    values[3] = -9999.25
-    codec = QuireCodec("abs=1", fill_value=-9999.25)
-    assert (codec.decode(codec.encode(values))[3] == np.float32(-9999.25)).all()
-
-
 @pytest.mark.parametrize("fill_value", [np.float32(-99.5), np.array(7), np.nan, np.float64("inf"), -np.inf], ids=str)
 def test_a_fill_value_of_any_kind_is_kept_in_metadata(fill_value: Any, tmp_path: Path) -> None:
     values = field("f4")

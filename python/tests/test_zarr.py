@@ -70,16 +70,6 @@ assert abs(array[:3].astype("f8") - 5).max() <= 1e-3
 """)
 
 
-def test_the_fill_value_stays_exact(tmp_path: Path) -> None:
-    values = field("f8")
-    values[3] = -9999.25
-    array = make(tmp_path / "t.zarr", values, Quire(abs=1), fill_value=-9999.25)
-    assert (array[3] == -9999.25).all()
-    values[3] = np.nan
-    array = make(tmp_path / "u.zarr", values, Quire(rel=1e-3), fill_value=np.nan)
-    assert np.isnan(array[3]).all() and not np.isnan(array[4:]).any()
-
-
 @pytest.mark.parametrize("fill_value", [-0.0, 0.0, 5.0, np.float32(-9999)], ids=str)
 @pytest.mark.parametrize("dtype", ["f4", "c8"])
 def test_a_chunk_is_that_of_a_dataset_with_the_same_fill_value(dtype: str, fill_value: Any, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any, NamedTuple, Sequence
 
@@ -33,10 +34,8 @@ class Box(NamedTuple):
 
     def chunks(self, chunk: Sequence[int]) -> int:
         """How many chunks of a shape it touches."""
-        number = 1
-        for start, extent, side in zip(self.start, self.extents, chunk):
-            number *= (start + extent - 1) // side - start // side + 1 if extent else 0
-        return number
+        axes = zip(self.start, self.extents, chunk)
+        return math.prod((start + extent - 1) // side - start // side + 1 if extent else 0 for start, extent, side in axes)
 
     def cuts_chunks(self, chunk: Sequence[int], shape: Sequence[int]) -> bool:
         """Whether it has a part of a chunk without the rest that is inside a dataset of a shape."""

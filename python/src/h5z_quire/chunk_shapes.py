@@ -10,12 +10,21 @@ MOST_VALUES = 64**3
 
 
 def chunks(shape: Sequence[int]) -> tuple[int, ...]:
-    """A chunk shape for an array of this shape: at most 64^3 values, about as long along every axis, and few values beyond the array's end::
+    """A chunk shape for an array: at most 64^3 values, about as long along every axis, and few values beyond the array's end.
 
-        file.create_dataset("t", data=x, chunks=h5z_quire.chunks(x.shape), **Quire(abs=1e-3))
+    The longest extent is halved until the chunk is small enough, the fastest of equal extents. `quire repack` and `quire inspect` advise alike. Where readers
+    take slices along one axis alone, longer chunks along the other axes are better: see the user guide.
 
-    The longest extent is halved until the chunk is small enough, of equal ones the fastest: (256, 720, 1440) gives (64, 90, 45). `quire repack` and
-    `quire inspect` advise alike. Where readers take slices along one axis alone, longer chunks along the others are better: see the user guide.
+    Raises
+    ------
+    ValueError
+        For a shape without values.
+
+    Examples
+    --------
+    >>> from h5z_quire import chunks
+    >>> chunks((256, 720, 1440))
+    (64, 90, 45)
     """
     sides = [int(extent) for extent in shape]
     if not sides or min(sides) < 1:

@@ -3,8 +3,8 @@
     client.register_plugin(h5z_quire.dask.LoadFilter())
     dataset.to_netcdf("t.nc", engine="h5netcdf", encoding={"t": {**Quire(abs=1e-3), "chunksizes": (2, 256, 256)}})
 
-HDF5 loads a filter to create and to read datasets, not to write. A worker writes into a dataset that another process has created; without this plugin its
-chunks are stored uncompressed, and no error says so. Workers that write zarr or read HDF5 need nothing.
+HDF5 loads a filter to create and to read datasets, not to write. A worker writes into a dataset that another process has created. Without this plugin,
+HDF5 stores the worker's chunks uncompressed, and no error says so. Workers that write zarr or read HDF5 need nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .options import FILTER_ID
 
 
 class LoadFilter(WorkerPlugin):
-    """Has the HDF5 library of h5py load the filter in every worker, those that start later too. Raises RuntimeError in one that does not find it."""
+    """Has h5py's HDF5 load the filter in every worker, also in workers that start later. Raises RuntimeError in a worker that does not find the filter."""
 
     name = "h5z-quire"
 
@@ -26,4 +26,6 @@ class LoadFilter(WorkerPlugin):
         import h5py
 
         if not h5py.h5z.filter_avail(FILTER_ID):
-            raise RuntimeError(f"HDF5 {h5py.version.hdf5_version} of this worker does not find filter {FILTER_ID}: its plugin path was replaced; call h5z_quire.register()")
+            raise RuntimeError(
+                f"HDF5 {h5py.version.hdf5_version} of this worker does not find filter {FILTER_ID}: its plugin path was replaced; call h5z_quire.register()"
+            )

@@ -44,7 +44,7 @@ def hdf5() -> int:
     """The address of a function of h5py's HDF5, by which the library knows whose identifiers it is given."""
     from h5py import defs
 
-    # A look-up also searches what the module depends on; in Debian's h5py this one alone depends on HDF5.
+    # A look-up also searches what the module depends on. In Debian's h5py, `defs` alone depends on HDF5.
     function = ctypes.CDLL(defs.__file__).H5Dwrite
     address = ctypes.cast(function, ctypes.c_void_p).value
     assert address is not None
@@ -53,9 +53,9 @@ def hdf5() -> int:
 
 @contextlib.contextmanager
 def opened(thing: Any) -> Iterator[Any]:
-    """The dataset of h5py that is given, or that something was read from: a variable of h5netcdf, netCDF4 or xarray, or a text such as `run.h5:/t`.
+    """The dataset of h5py that is given, that a variable of h5netcdf, netCDF4 or xarray was read from, or that a text such as `run.h5:/t` names.
 
-    Raises ValueError for anything else, KeyError or OSError if the file does not have it or cannot be opened.
+    Raises ValueError for anything else, KeyError or OSError if the file does not have the dataset or cannot be opened.
     """
     if is_dataset(thing):
         yield thing
@@ -93,7 +93,7 @@ def of_variable(groups: Sequence[Any], name: str, variable: Any) -> list[Any]:
 
 
 def _in_file(thing: Any) -> tuple[str, str]:
-    """The file and the path in it of what `opened` is given; of a variable of xarray, its name alone."""
+    """The file, and the path in it, of what `opened` is given. Of a variable of xarray, the name in place of the path."""
     if isinstance(thing, (str, os.PathLike)):
         file, colon, path = os.fspath(thing).rpartition(_IN_FILE)
         if not colon:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import importlib
 import os
 import re
-from typing import Any, Optional, Sequence, Union
+from typing import Any, Sequence
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from .element_types import bfloat16
 from .strided import Strided, c_order
 
 #: "cuda", "cuda:1", or the number of a GPU.
-Device = Union[str, int]
+Device = str | int
 
 # Streams as both protocols number them.
 _LEGACY_DEFAULT_STREAM = 1
@@ -61,7 +60,7 @@ class _VersionedTensor(ctypes.Structure):
     ]
 
 
-def find(array: Any) -> Optional[Strided]:
+def find(array: Any) -> Strided | None:
     """Where an array is, if it is in a GPU's memory, and None for everything else. Raises ValueError if its memory is not what it says."""
     if isinstance(array, (np.ndarray, np.generic)):
         return None
@@ -81,6 +80,14 @@ def find(array: Any) -> Optional[Strided]:
     return found
 
 
+def place_of(array: Any) -> Strided:
+    """As `find`, of an array that is known to be in a GPU's memory."""
+    place = find(array)
+    if place is None:
+        raise RuntimeError(f"the {_name(array)} does not say where in a GPU's memory it is")
+    return place
+
+
 def empty(shape: Sequence[int], dtype: np.dtype[Any], device: Device) -> Any:
     """A new array in the memory of a GPU: of CuPy, or of PyTorch where CuPy is not installed. Raises ValueError where there can be none."""
     said = re.fullmatch(r"cuda(?::(\d+))?|(\d+)", str(device))
@@ -96,7 +103,7 @@ def empty(shape: Sequence[int], dtype: np.dtype[Any], device: Device) -> Any:
         raise ValueError(f"device={device!r} has no new array of {dtype} for {tuple(shape)}: {type(error).__name__}: {reason}") from error
 
 
-def _empty(shape: tuple[int, ...], dtype: np.dtype[Any], number: Optional[int]) -> Any:
+def _empty(shape: tuple[int, ...], dtype: np.dtype[Any], number: int | None) -> Any:
     if cupy := _module("cupy"):
         with contextlib.nullcontext() if number is None else cupy.cuda.Device(number):
             return cupy.empty(shape, dtype)
@@ -112,9 +119,9 @@ def _module(name: str) -> Any:
         return None
 
 
-def _interface(array: Any) -> Optional[dict[str, Any]]:
+def _interface(array: Any) -> dict[str, Any] | None:
     try:
-        found: Optional[dict[str, Any]] = getattr(array, "__cuda_array_interface__", None)
+        found: dict[str, Any] | None = getattr(array, "__cuda_array_interface__", None)
     except Exception:
         # Arrays of JAX on the CPU, tensors of PyTorch that need a gradient: DLPack says more, or numpy.
         return None
@@ -220,15 +227,10 @@ def _check_memory(array: Any, found: Strided) -> None:
     raise ValueError(f"the {_name(array)} of shape {found.shape} and type {found.dtype} says that it is in a GPU's memory, but {why}")
 
 
-@functools.cache
-def _loaded_driver() -> ctypes.CDLL:
-    return ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
-
-
-def _driver() -> Optional[ctypes.CDLL]:
+def _driver() -> ctypes.CDLL | None:
     """NVIDIA's driver, if the process has loaded it: where it has not, nothing is in a GPU's memory."""
     try:
-        return _loaded_driver()
+        return ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
     except OSError:
         return None
 

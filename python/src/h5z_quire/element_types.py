@@ -31,7 +31,7 @@ def type_number_in_file(dtype: np.dtype[Any]) -> int:
 
 
 def numpy_type(number: int) -> np.dtype[Any]:
-    """The type in which numpy receives the values of a stream: for bfloat16, 16 bits without a sign."""
+    """The type in which numpy receives the values of a stream. Of bfloat16, that is an integer of 16 bits without a sign."""
     order = ">" if number >= _BIG_ENDIAN else "<"
     return np.dtype(order + ("u2" if is_bfloat16(number) else _TYPES[number % _BIG_ENDIAN]))
 

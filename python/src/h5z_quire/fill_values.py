@@ -11,10 +11,9 @@ from .messages import short
 
 
 def number_of(fill_value: Any) -> int | float | complex | None:
-    """The number of a fill value: of Python, of numpy, an array of one of them, or as `to_json` gives it. None for NaN and infinities, which come back bit for
-    bit in any case, and for None.
+    """The number of a fill value: a number of Python or numpy, an array of one number, or what `to_json` gives.
 
-    Raises ValueError for anything else.
+    None for None, and for NaN and infinities, which come back bit for bit in any case. Raises ValueError for anything else.
     """
     if isinstance(fill_value, (list, tuple)) and len(fill_value) == 2:
         number: Any = complex(*map(float, fill_value))

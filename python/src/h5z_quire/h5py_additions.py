@@ -1,10 +1,10 @@
 """What h5py learns beside this package:
 
 * `compression=` takes a `Quire`, as it takes the objects of hdf5plugin.
-* A dataset with this filter says what `create_dataset` takes, where it would say "unknown". So `create_dataset_like` makes another one, and xarray saves what
-  it has opened with h5netcdf as it was compressed.
-* bfloat16 of ml_dtypes is stored as a floating-point type of 16 bits, and read as bfloat16, in datasets with this filter. h5py alone makes an opaque type of
-  it, and reads the floating-point type as float32.
+* The properties `compression` and `compression_opts` of a dataset with this filter are what `create_dataset` takes. h5py alone says "unknown". So
+  `create_dataset_like` works, and xarray saves what it has opened with h5netcdf as it was compressed.
+* bfloat16 of ml_dtypes is stored as a floating-point type of 16 bits, and read as bfloat16, in datasets with this filter. h5py alone stores bfloat16 as an
+  opaque type, and reads the floating-point type as float32.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .element_types import bfloat16
 from .options import FILTER_ID
 from .settings import Quire, names_filter
 
-# Bits of a bfloat16: where its sign is; where its exponent begins, and how many it has; the same of its mantissa. Then what is added to an exponent.
+# Bits of a bfloat16: the sign's place, the exponent's first bit and length, the mantissa's first bit and length. Then what is added to an exponent.
 _FIELDS = (15, 7, 8, 0, 7)
 _EXPONENT_BIAS = 127
 
@@ -51,7 +51,7 @@ def _replace_property(name: str, ours: Callable[[tuple[int, ...]], Any]) -> None
 
 
 def _options_of(words: tuple[int, ...]) -> tuple[int, ...]:
-    """The user's part of `cd_values`; all of them where this version does not understand them, as values can be read nevertheless."""
+    """The user's part of `cd_values`. All of them if this version does not understand them: the values can be read nevertheless."""
     try:
         return Quire.from_cd_values(words).cd_values
     except ValueError:

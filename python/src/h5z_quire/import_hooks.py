@@ -1,6 +1,6 @@
-"""Has h5py learn of the filter whether it is imported before this package or after it, and netCDF4's plugins found in either case.
+"""Teaches h5py the filter, whether h5py is imported before this package or after it. netCDF4's plugins are found in either case, too.
 
-Neither is imported for that: other clients need them not.
+This module imports neither of them: other clients do not need them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .registration import register
 
 
 def watch_imports() -> None:
-    """Does now what is due for modules that are there, and has the rest done as soon as the others have been imported."""
+    """Does now what is due for modules that are imported already, and for each other module as soon as it has been imported."""
     due: dict[str, Callable[[], None]] = {"h5py": _teach_h5py, "netCDF4": register}
     for name in due.keys() & sys.modules.keys():
         due.pop(name)()

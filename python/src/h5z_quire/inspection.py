@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -88,29 +89,59 @@ class Info(NamedTuple):
     why: str
     #: Whether GPU kernels are in the library.
     kernels_built: bool
-    #: The plugin. Another one counts for an HDF5 that had loaded that before this package was imported.
+    #: The plugin. An HDF5 that had loaded another copy before this package was imported goes on with that copy.
     library: Path
 
 
 def info() -> Info:
-    """What this package is, and where it computes. Looks for a GPU as the first large chunk would, which takes some 300 ms where there is one."""
+    """What this package is, and where it computes. Looks for a GPU as the first large chunk would, which takes some 300 ms if there is a GPU.
+
+    Examples
+    --------
+    >>> import h5z_quire
+    >>> h5z_quire.info().filter_id
+    33791
+    """
     return Info(**json.loads(library.info()), library=library.LIBRARY)
 
 
 def describe(stream: BytesLike) -> Description:
-    """Describes a stream: what `compress` gives, or a chunk that was read from a file as it is. Raises ValueError for a damaged one."""
+    """Describes a stream: what `compress` gives, or a chunk that was read from a file as it is. Raises ValueError for a damaged stream.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from h5z_quire import compress, describe
+    >>> describe(compress(np.arange(600, dtype="f4").reshape(20, 30), "abs=1e-3"))[:4]
+    ('quantized', 'f4', 'little', (20, 30))
+    """
     found = json.loads(library.describe(as_bytes(stream)))
     planes = tuple(Plane(**{**plane, "axes": tuple(plane["axes"])}) for plane in found.pop("planes"))
     return Description(**{**found, "extents": tuple(found["extents"]), "planes": planes})
 
 
 def inspect(dataset: Any) -> list[Chunk]:
-    """A row for each chunk that a dataset has in its file, the last axis fastest. Chunks that were never written have none.
+    """A row for each chunk that a dataset has in its file, the last axis fastest. A chunk that was never written has no row.
 
-    dataset  one of h5py, or what was read from a file with h5py installed: a variable of h5netcdf or netCDF4, an array of xarray; or a text such as
-             `run.h5:/t`. netCDF4 and xarray do not tell their files to flush: close or sync one that was written
+    Parameters
+    ----------
+    dataset : dataset, variable or str
+        A dataset of h5py; a variable of h5netcdf, netCDF4 or xarray that was read from a file; or a text such as "run.h5:/t". netCDF4 and xarray do not tell
+        their files to flush: close or sync a file that was written.
 
-    Raises ValueError if the dataset does not have this filter, has another one behind it than fletcher32, or holds a damaged chunk.
+    Raises
+    ------
+    ValueError
+        If the dataset does not have this filter, has a filter other than fletcher32 behind it, or holds a damaged chunk.
+
+    Examples
+    --------
+    >>> import h5py, numpy as np
+    >>> from h5z_quire import Quire, inspect
+    >>> with h5py.File("inspected.h5", "w") as file:
+    ...     dataset = file.create_dataset("t", data=np.sin(np.arange(4096) / 50), chunks=(2048,), compression=Quire(abs=1e-3))
+    >>> [(chunk.offset, chunk.coding, chunk.half_step) for chunk in inspect("inspected.h5:/t")]
+    [((0,), 'quantized', 0.001), ((2048,), 'quantized', 0.001)]
     """
     with datasets.opened(dataset) as opened:
         return _inspect(opened)
@@ -122,9 +153,7 @@ def _inspect(dataset: Any) -> list[Chunk]:
         raise ValueError(
             f"{dataset.name!r} has the filters {filters}: only {[FILTER_ID]}, or with fletcher32 behind it {[FILTER_ID, _FLETCHER32]}, can be inspected"
         )
-    whole = dataset.dtype.itemsize
-    for extent in dataset.chunks:
-        whole *= extent
+    whole = dataset.dtype.itemsize * math.prod(dataset.chunks)
     return [_chunk(dataset, offset, whole, len(filters)) for offset in datasets.chunk_offsets(dataset)]
 
 

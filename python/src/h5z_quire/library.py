@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ LIBRARY = PLUGIN_FOLDER / "libh5zquire.so"
 
 _OK, _NO_MEMORY, _INTERNAL, _UNSUITABLE, _HDF5, _NO_GPU = 0, 4, 5, 6, 7, 8
 _MAX_RANK = 4
-# Streams in a GPU's memory begin at multiples of this, and have at most as many bytes more than their chunks.
+# In bytes: streams in a GPU's memory begin at multiples of this number, and are at most this much longer than their chunks.
 _STREAM_ALIGNMENT = 16
 
 Buffer = npt.NDArray[np.uint8]
@@ -30,6 +30,32 @@ class Unsuitable(ValueError):
 
 
 _ERRORS: dict[int, type[Exception]] = {_NO_MEMORY: MemoryError, _INTERNAL: RuntimeError, _UNSUITABLE: Unsuitable, _HDF5: OSError}
+
+
+class Task(NamedTuple):
+    """What the arrays that one call compresses have in common."""
+
+    #: The options as a text.
+    options: str
+    #: The number of the type in a stream's header.
+    value_type: int
+    shape: tuple[int, ...]
+    #: An array of one value.
+    fill_value: npt.NDArray[Any] | None
+
+    def options_for_c(self) -> bytes:
+        """Raises ValueError for a text that C would see the beginning of alone."""
+        if "\0" in self.options:
+            raise ValueError(f"options {self.options!r} hold a character 0")
+        return self.options.encode()
+
+    def fill_value_for_c(self) -> int | None:
+        """The address of the fill value."""
+        return None if self.fill_value is None else self.fill_value.ctypes.data
+
+    def for_c(self) -> tuple[object, ...]:
+        """The first arguments of the functions that compress arrays of the host."""
+        return self.options_for_c(), self.value_type, len(self.shape), _array(ctypes.c_uint64, self.shape), self.fill_value_for_c()
 
 
 class _Bytes(ctypes.Structure):
@@ -65,6 +91,31 @@ class _DeviceChunks(ctypes.Structure):
     ]
 
 
+_TEXT, _POINTER, _LENGTH, _NUMBER, _ADDRESS, _ID = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int64
+# Each gives a status. The last pointer is to what it delivers.
+_FUNCTIONS: dict[str, tuple[type, ...]] = {
+    "quire_compress": (_TEXT, _NUMBER, _NUMBER, _POINTER, _POINTER, _POINTER, _LENGTH, _POINTER),
+    "quire_compress_batch": (_TEXT, _NUMBER, _NUMBER, _POINTER, _POINTER, _LENGTH, _POINTER, _LENGTH, _NUMBER, _POINTER, _POINTER),
+    "quire_read_layout": (_POINTER, _LENGTH, _POINTER, _POINTER),
+    "quire_decompress": (_POINTER, _LENGTH, _POINTER, _LENGTH, _POINTER),
+    "quire_decompress_batch": (_LENGTH, _POINTER, _POINTER, _POINTER, _LENGTH, _NUMBER, _POINTER),
+    "quire_device_compress": (_TEXT, _POINTER, _POINTER, _POINTER, _POINTER),
+    "quire_device_compress_to_device": (_TEXT, _POINTER, _POINTER, _ADDRESS, _ADDRESS, _POINTER, _POINTER, _POINTER),
+    "quire_device_decompress": (_POINTER, _POINTER, _POINTER, _POINTER),
+    "quire_describe": (_POINTER, _LENGTH, _POINTER),
+    "quire_info": (_POINTER,),
+    "quire_h5_chunk_offsets": (_ID, _POINTER, _POINTER),
+    "quire_h5_begin_write": (_ID, _POINTER, _POINTER, _NUMBER, _POINTER, _POINTER),
+    "quire_h5_begin_read": (_ID, _POINTER, _POINTER, _NUMBER, _POINTER, _POINTER),
+    "quire_transfer_step": (_POINTER, _POINTER, _POINTER, _POINTER),
+}
+_FUNCTIONS_WITHOUT_STATUS: dict[str, tuple[type, ...]] = {
+    "quire_transfer_wait": (_POINTER, _NUMBER),
+    "quire_transfer_end": (_POINTER,),
+    "quire_free": (_POINTER,),
+}
+
+
 def _load() -> ctypes.CDLL:
     if not LIBRARY.is_file():
         raise ImportError(f"{LIBRARY} is not there, as the sources alone do not have it: in H5Z-Quire's repository, pip install python/ builds and installs it")
@@ -72,52 +123,27 @@ def _load() -> ctypes.CDLL:
         library = ctypes.CDLL(str(LIBRARY))
     except OSError as error:
         raise ImportError(f"{LIBRARY} cannot be loaded: {error}") from error
-    address, length, delivered = ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(_Bytes)
-    extents = ctypes.POINTER(ctypes.c_uint64)
-    library.quire_compress.argtypes = [ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint32, extents, address, address, length, delivered]
-    library.quire_read_layout.argtypes = [address, length, ctypes.POINTER(_Layout), delivered]
-    library.quire_decompress.argtypes = [address, length, address, length, delivered]
-    number, many = ctypes.c_uint32, ctypes.POINTER(address)
-    library.quire_compress_batch.argtypes = [
-        *library.quire_compress.argtypes[:5],
-        length,
-        many,
-        length,
-        number,
-        delivered,
-        delivered,
-    ]
-    library.quire_decompress_batch.argtypes = [length, many, ctypes.POINTER(length), many, length, number, delivered]
-    chunks, counted = ctypes.POINTER(_DeviceChunks), ctypes.POINTER(ctypes.c_uint64)
-    library.quire_device_compress.argtypes = [ctypes.c_char_p, address, chunks, delivered, delivered]
-    library.quire_device_compress_to_device.argtypes = [ctypes.c_char_p, address, chunks, ctypes.c_uint64, ctypes.c_uint64, counted, counted, delivered]
-    library.quire_device_decompress.argtypes = [many, ctypes.POINTER(length), chunks, delivered]
-    library.quire_describe.argtypes = [address, length, delivered]
-    library.quire_info.argtypes = [delivered]
-    library.quire_h5_chunk_offsets.argtypes = [ctypes.c_int64, address, delivered]
-    transfer = ctypes.c_void_p
-    for begin in (library.quire_h5_begin_write, library.quire_h5_begin_read):
-        begin.argtypes = [ctypes.c_int64, address, ctypes.POINTER(_Box), number, ctypes.POINTER(transfer), delivered]
-    library.quire_transfer_step.argtypes = [transfer, counted, counted, delivered]
-    library.quire_transfer_wait.argtypes = [transfer, number]
-    library.quire_transfer_end.argtypes = [ctypes.POINTER(transfer)]
-    library.quire_transfer_wait.restype = library.quire_transfer_end.restype = None
-    library.quire_free.argtypes = [delivered]
-    library.quire_free.restype = None
+    for name, types in {**_FUNCTIONS, **_FUNCTIONS_WITHOUT_STATUS}.items():
+        getattr(library, name).argtypes = types
+    for name in _FUNCTIONS_WITHOUT_STATUS:
+        getattr(library, name).restype = None
     return library
 
 
 _LIBRARY = _load()
 
 
+def _array(kind: Any, numbers: Iterable[int]) -> Any:
+    """Numbers as an array of C."""
+    listed = tuple(numbers)
+    return (kind * len(listed))(*listed)
+
+
 def _call(function: Any, *arguments: object) -> bytes:
-    """What a function delivers. ValueError or one of `_ERRORS`, with its reason, if its status is not 0."""
+    """What a function delivers. ValueError or one of `_ERRORS`, with the library's reason, if the status says that the function has failed."""
     delivered = _Bytes()
     status = function(*arguments, ctypes.byref(delivered))
-    try:
-        content = ctypes.string_at(delivered.address, delivered.length) if delivered.address else b""
-    finally:
-        _LIBRARY.quire_free(ctypes.byref(delivered))
+    (content,) = _taken([delivered])
     if status == _OK:
         return content
     reason = content.decode("utf-8", "replace") or "no memory for the reason"
@@ -126,41 +152,36 @@ def _call(function: Any, *arguments: object) -> bytes:
     raise _ERRORS.get(status, ValueError)(reason + how)
 
 
-def compress(options: str, value_type: int, extents: tuple[int, ...], fill_value: npt.NDArray[Any] | None, values: npt.NDArray[Any]) -> bytes:
-    """The stream of an array, which lies in C order in memory."""
-    return _call(_LIBRARY.quire_compress, *_task(options, value_type, extents, fill_value), values.ctypes.data, values.nbytes)
-
-
-def compress_batch(
-    options: str, value_type: int, extents: tuple[int, ...], fill_value: npt.NDArray[Any] | None, values: Sequence[npt.NDArray[Any]]
-) -> list[bytes]:
-    """The streams of arrays of one type and shape, made on all cores. Each lies in C order in memory."""
-    count, length = len(values), values[0].nbytes if values else 0
+def _call_for_streams(count: int, function: Any, *arguments: object) -> list[bytes]:
+    """As `_call`, of a function that writes `count` streams to the pointer behind the arguments."""
     streams = (_Bytes * count)()
-    addresses = _addresses(values)
     try:
-        _call(_LIBRARY.quire_compress_batch, *_task(options, value_type, extents, fill_value), count, addresses, length, 0, streams)
-        return [ctypes.string_at(stream.address, stream.length) for stream in streams]
+        _call(function, *arguments, streams)
+    except Exception:
+        _taken(streams)
+        raise
+    return _taken(streams)
+
+
+def _taken(delivered: Iterable[_Bytes]) -> list[bytes]:
+    """The contents of what the library has delivered, which is freed."""
+    try:
+        return [ctypes.string_at(one.address, one.length) if one.address else b"" for one in delivered]
     finally:
-        for stream in streams:
-            _LIBRARY.quire_free(ctypes.byref(stream))
+        for one in delivered:
+            _LIBRARY.quire_free(ctypes.byref(one))
 
 
-def _task(options: str, value_type: int, extents: tuple[int, ...], fill_value: npt.NDArray[Any] | None) -> tuple[object, ...]:
-    """The first arguments of the functions that compress."""
-    given = (ctypes.c_uint64 * len(extents))(*extents)
-    return _text(options), value_type, len(extents), given, None if fill_value is None else fill_value.ctypes.data
+def compress(task: Task, values: Sequence[npt.NDArray[Any]]) -> list[bytes]:
+    """The streams of arrays of the task's type and shape, which lie in C order in memory. Several arrays are compressed on all cores."""
+    length = values[0].nbytes
+    if len(values) == 1:
+        return [_call(_LIBRARY.quire_compress, *task.for_c(), values[0].ctypes.data, length)]
+    return _call_for_streams(len(values), _LIBRARY.quire_compress_batch, *task.for_c(), len(values), _addresses(values), length, 0)
 
 
-def _text(options: str) -> bytes:
-    # A 0 would end the text early for C.
-    if "\0" in options:
-        raise ValueError(f"options {options!r} hold a character 0")
-    return options.encode()
-
-
-def _addresses(values: Sequence[npt.NDArray[Any]]) -> Any:
-    return (ctypes.c_void_p * len(values))(*(array.ctypes.data for array in values))
+def _addresses(arrays: Iterable[npt.NDArray[Any]]) -> Any:
+    return _array(ctypes.c_void_p, (array.ctypes.data for array in arrays))
 
 
 def read_layout(stream: Buffer) -> tuple[int, tuple[int, ...]]:
@@ -170,31 +191,23 @@ def read_layout(stream: Buffer) -> tuple[int, tuple[int, ...]]:
     return layout.value_type, tuple(layout.extents[: layout.rank])
 
 
-def decompress(stream: Buffer, values: npt.NDArray[Any]) -> None:
-    """Decompresses a stream into an array, which lies in C order in memory and has the stream's length."""
-    _call(_LIBRARY.quire_decompress, stream.ctypes.data, stream.nbytes, values.ctypes.data, values.nbytes)
+def decompress(streams: Sequence[Buffer], values: Sequence[npt.NDArray[Any]]) -> None:
+    """Decompresses streams into arrays, which lie in C order in memory and have the streams' lengths. All cores work on several arrays of one length."""
+    if len({array.nbytes for array in values}) == 1 < len(values):
+        lengths = _array(ctypes.c_size_t, (stream.nbytes for stream in streams))
+        _call(_LIBRARY.quire_decompress_batch, len(streams), _addresses(streams), lengths, _addresses(values), values[0].nbytes, 0)
+    else:
+        for stream, array in zip(streams, values):
+            _call(_LIBRARY.quire_decompress, stream.ctypes.data, stream.nbytes, array.ctypes.data, array.nbytes)
 
 
-def decompress_batch(streams: Sequence[Buffer], values: Sequence[npt.NDArray[Any]]) -> None:
-    """Decompresses streams into arrays of one length, on all cores. As `decompress` for each."""
-    lengths = (ctypes.c_size_t * len(streams))(*(stream.nbytes for stream in streams))
-    length = values[0].nbytes if values else 0
-    _call(_LIBRARY.quire_decompress_batch, len(streams), _addresses(streams), lengths, _addresses(values), length, 0)
-
-
-def device_compress(options: str, value_type: int, fill_value: npt.NDArray[Any] | None, chunks: Sequence[Strided]) -> list[bytes]:
-    """The streams of chunks of one type and shape in a GPU's memory."""
+def device_compress(task: Task, chunks: Sequence[Strided]) -> list[bytes]:
+    """The streams of chunks of the task's type and shape in a GPU's memory."""
     made: list[bytes] = [b""] * len(chunks)
-    for numbers in _with_equal_strides(chunks):
-        given = _device_chunks(value_type, [chunks[number] for number in numbers])
-        streams = (_Bytes * len(numbers))()
-        try:
-            _call(_LIBRARY.quire_device_compress, *_device_task(options, fill_value), given, streams)
-            for number, stream in zip(numbers, streams):
-                made[number] = ctypes.string_at(stream.address, stream.length)
-        finally:
-            for stream in streams:
-                _LIBRARY.quire_free(ctypes.byref(stream))
+    for numbers, given in _device_calls(task.value_type, chunks):
+        arguments = (task.options_for_c(), task.fill_value_for_c(), ctypes.byref(given))
+        for number, stream in zip(numbers, _call_for_streams(len(numbers), _LIBRARY.quire_device_compress, *arguments)):
+            made[number] = stream
     return made
 
 
@@ -205,70 +218,45 @@ def device_room(chunk: Strided) -> int:
 
 def _aligned(offset: int) -> int:
     """Where the next stream begins."""
-    return (offset + _STREAM_ALIGNMENT - 1) // _STREAM_ALIGNMENT * _STREAM_ALIGNMENT
+    return -(-offset // _STREAM_ALIGNMENT) * _STREAM_ALIGNMENT
 
 
-def device_compress_to_device(
-    options: str, value_type: int, fill_value: npt.NDArray[Any] | None, chunks: Sequence[Strided], target: int, capacity: int
-) -> list[tuple[int, int]]:
-    """Puts the streams of chunks into the memory of their GPU, into the `capacity` bytes at `target`. Offset and length of each."""
+def device_compress_to_device(task: Task, chunks: Sequence[Strided], target: int, capacity: int) -> list[tuple[int, int]]:
+    """Puts the streams of chunks into the memory of their GPU, into the `capacity` bytes at `target`. Offset and length of each, in bytes."""
     made = [(0, 0)] * len(chunks)
     used = 0
-    for numbers in _with_equal_strides(chunks):
-        given = _device_chunks(value_type, [chunks[number] for number in numbers])
+    for numbers, given in _device_calls(task.value_type, chunks):
         offsets, lengths = (ctypes.c_uint64 * len(numbers))(), (ctypes.c_uint64 * len(numbers))()
-        _call(
-            _LIBRARY.quire_device_compress_to_device,
-            *_device_task(options, fill_value),
-            given,
-            target + used,
-            capacity - used,
-            offsets,
-            lengths,
-        )
+        arguments = (task.options_for_c(), task.fill_value_for_c(), ctypes.byref(given), target + used, capacity - used, offsets, lengths)
+        _call(_LIBRARY.quire_device_compress_to_device, *arguments)
         for number, offset, length in zip(numbers, offsets, lengths):
             made[number] = (used + offset, length)
-        used = _aligned(made[numbers[-1]][0] + lengths[-1])
+        used = _aligned(used + offsets[-1] + lengths[-1])
     return made
 
 
 def device_decompress(value_type: int, streams: Sequence[tuple[int, int]], chunks: Sequence[Strided]) -> None:
     """Decompresses streams, by address and length in the memory of the host or of the GPU, into chunks in the GPU's memory."""
-    for numbers in _with_equal_strides(chunks):
-        given = _device_chunks(value_type, [chunks[number] for number in numbers])
-        addresses = (ctypes.c_void_p * len(numbers))(*(streams[number][0] for number in numbers))
-        lengths = (ctypes.c_size_t * len(numbers))(*(streams[number][1] for number in numbers))
-        _call(_LIBRARY.quire_device_decompress, addresses, lengths, given)
+    for numbers, given in _device_calls(value_type, chunks):
+        addresses = _array(ctypes.c_void_p, (streams[number][0] for number in numbers))
+        lengths = _array(ctypes.c_size_t, (streams[number][1] for number in numbers))
+        _call(_LIBRARY.quire_device_decompress, addresses, lengths, ctypes.byref(given))
 
 
-def _device_task(options: str, fill_value: npt.NDArray[Any] | None) -> tuple[object, object]:
-    return _text(options), None if fill_value is None else fill_value.ctypes.data
-
-
-def _device_chunks(value_type: int, chunks: Sequence[Strided]) -> _DeviceChunks:
-    first = chunks[0]
-    if not first.shape:
-        # As on the host, one value counts as an array of one.
-        return _device_chunks(value_type, [chunk.broadcast_to((1,)) for chunk in chunks])
-    rank = len(first.shape)
-    return _DeviceChunks(
-        value_type,
-        rank,
-        (ctypes.c_uint64 * rank)(*first.shape),
-        len(chunks),
-        (ctypes.c_uint64 * len(chunks))(*(chunk.address for chunk in chunks)),
-        None if first.strides == c_order(first.shape, first.dtype.itemsize) else (ctypes.c_int64 * rank)(*first.strides),
-        None,
-        first.stream,
-    )
-
-
-def _with_equal_strides(chunks: Sequence[Strided]) -> list[list[int]]:
-    """The numbers of the chunks that one call takes together."""
-    found: dict[object, list[int]] = {}
+def _device_calls(value_type: int, chunks: Sequence[Strided]) -> Iterator[tuple[list[int], _DeviceChunks]]:
+    """The calls that take all chunks, each for chunks with equal strides and one stream of CUDA: the chunks' numbers, and the chunks as C takes them."""
+    calls: dict[object, list[int]] = {}
     for number, chunk in enumerate(chunks):
-        found.setdefault((chunk.strides, chunk.stream), []).append(number)
-    return list(found.values())
+        calls.setdefault((chunk.strides, chunk.stream), []).append(number)
+    for numbers in calls.values():
+        # As on the host, a bare number counts as an array of one value.
+        first = chunks[numbers[0]] if chunks[0].shape else chunks[numbers[0]].broadcast_to((1,))
+        in_order = first.strides == c_order(first.shape, first.dtype.itemsize)
+        addresses = _array(ctypes.c_uint64, (chunks[number].address for number in numbers))
+        strides = None if in_order else _array(ctypes.c_int64, first.strides)
+        yield numbers, _DeviceChunks(
+            value_type, len(first.shape), _array(ctypes.c_uint64, first.shape), len(numbers), addresses, strides, None, first.stream
+        )
 
 
 def describe(stream: Buffer) -> bytes:
@@ -292,10 +280,10 @@ class Transfer:
 
     def __init__(self, write: bool, dataset: int, hdf5: int, value_type: int, start: tuple[int, ...], values: Strided, threads: int) -> None:
         """Calls HDF5. `start` are the indices of the box's first value, `values` has an axis for each of the dataset's. `hdf5` is the address of a function."""
-        rank = len(start)
-        indices = ctypes.c_uint64 * rank
-        strides = (ctypes.c_int64 * rank)(*values.strides)
-        box = _Box(value_type, rank, indices(*start), indices(*values.shape), strides, values.address, values.stream)
+        if not 0 <= threads < 2**32:
+            raise ValueError(f"threads is {threads}: give 1 to 1024, or 0 to let the library choose")
+        indices, extents, strides = _array(ctypes.c_uint64, start), _array(ctypes.c_uint64, values.shape), _array(ctypes.c_int64, values.strides)
+        box = _Box(value_type, len(start), indices, extents, strides, values.address, values.stream)
         self._address = ctypes.c_void_p()
         # The threads use its memory.
         self._values = values
@@ -303,9 +291,7 @@ class Transfer:
         #: Whether a step has failed.
         self.has_failed = False
         begin = _LIBRARY.quire_h5_begin_write if write else _LIBRARY.quire_h5_begin_read
-        if not 0 <= threads < 2**32:
-            raise ValueError(f"threads is {threads}: give 1 to 1024, or 0 to let the library choose")
-        _call(begin, dataset, hdf5, box, threads, ctypes.byref(self._address))
+        _call(begin, dataset, hdf5, ctypes.byref(box), threads, ctypes.byref(self._address))
 
     def step(self) -> None:
         """Does what HDF5 has to do now. Its errors say how far the transfer has come."""
@@ -325,7 +311,7 @@ class Transfer:
         _LIBRARY.quire_transfer_end(ctypes.byref(self._address))
 
     def __del__(self) -> None:
-        # Threads must not outlive the values. An exception in `__init__` has left none where there is no address yet.
+        # Threads must not outlive the values. After an exception in `__init__` there may be no address yet.
         if hasattr(self, "_address"):
             self.end()
 

@@ -1,8 +1,4 @@
-"""The filter for variables of netCDF4, whose own `createVariable` has only the filters that it knows by name::
-
-    variable = dataset.createVariable("t", "f4", ("time", "y", "x"), chunksizes=(1, 256, 256))
-    h5z_quire.netcdf4.def_var_filter(variable, Quire(abs=1e-3))
-    variable[...] = values
+"""The filter for variables of netCDF4. Its own `createVariable` has only the filters that it knows by name.
 
 The calls go to the netCDF-C library that netCDF4 has loaded.
 """
@@ -40,12 +36,37 @@ def _library() -> ctypes.CDLL:
 def def_var_filter(variable: Any, quire: Quire | str) -> None:
     """Compresses what will be written to a variable. Call it after createVariable, before data are written and before any `sync`.
 
-    A chunked variable is best: give `chunksizes` to createVariable. Without them, netCDF-C chooses some for any variable that has dimensions.
+    Parameters
+    ----------
+    variable : netCDF4.Variable
+        With dimensions, in chunks. Give `chunksizes` to createVariable, or netCDF-C chooses them.
+    quire : Quire or str
+        What to keep.
 
-    The filter knows the variable's fill value from HDF5, to which netCDF-C does not tell it in no-fill mode (`fill_value=False`, `set_fill_off`). There a warning
-    says that fill values are numbers like others, that may be rounded.
+    Warns
+    -----
+    UserWarning
+        In no-fill mode (`fill_value=False`, `set_fill_off`), where HDF5 and so the filter do not know the fill value. Fill values may then be rounded.
 
-    Raises ValueError for a type or a variable that cannot be compressed with this bound, OSError with netCDF-C's words for anything else.
+    Raises
+    ------
+    ValueError
+        For a type or a variable that cannot be compressed with this bound.
+    OSError
+        With netCDF-C's words, for anything else.
+
+    Examples
+    --------
+    >>> import netCDF4, numpy as np
+    >>> from h5z_quire import Quire
+    >>> from h5z_quire.netcdf4 import def_var_filter, inq_var_filter
+    >>> with netCDF4.Dataset("variable.nc", "w") as dataset:
+    ...     dimension = dataset.createDimension("x", 4096)
+    ...     variable = dataset.createVariable("t", "f8", ("x",), chunksizes=(1024,))
+    ...     def_var_filter(variable, Quire(abs=1e-3))
+    ...     variable[:] = np.sin(np.arange(4096) / 50)
+    ...     inq_var_filter(variable)
+    Quire(abs=0.001)
     """
     if not isinstance(variable, netCDF4.Variable):
         raise ValueError(f"{short(variable)} is not a netCDF4 variable: give dataset.variables[name]")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import sys
 import threading
 from contextvars import ContextVar
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple
 
 import numpy as np
 
@@ -23,16 +24,16 @@ from .transfers import Progress, read, write
 
 class _Settings(NamedTuple):
     threads: int
-    progress: Optional[Progress]
+    progress: Progress | None
     #: Of the block around this one.
-    outer: Optional[_Settings] = None
+    outer: _Settings | None = None
 
 
 # Of the innermost block that the calling thread, or task, is in.
-_current: ContextVar[Optional[_Settings]] = ContextVar("h5z_quire.parallel", default=None)
+_current: ContextVar[_Settings | None] = ContextVar("h5z_quire.parallel", default=None)
 _lock = threading.RLock()
 # Of `enable`, for all threads.
-_enabled: Optional[_Settings] = None
+_enabled: _Settings | None = None
 # Blocks that have begun and not ended, in all threads.
 _blocks = 0
 # The methods of h5py that ours stand in front of: their class, their name, h5py's, ours.
@@ -41,25 +42,35 @@ _said: set[str] = set()
 
 
 class parallel(contextlib.ContextDecorator):
-    """Inside this block, what is indexed, assigned and created with h5py goes the way of `read` and `write`, where it can::
+    """Inside this block, what is indexed, assigned and created with h5py goes the way of `read` and `write`, where it can.
 
-        with h5z_quire.parallel():
-            file.create_dataset("t", data=x, chunks=(64, 64, 64), compression=Quire(abs=1e-3))
-            y = file["t"][:100]
+    Parameters
+    ----------
+    threads, progress
+        As for `write`.
 
-    threads, progress  as for `write`
+    Notes
+    -----
+    An array that is assigned or given as data may be in a GPU's memory, as for `write`. An array that is read is of numpy.
 
-    What is assigned and given as data may be in a GPU's memory, as for `write`; what is read is of numpy.
+    Anything else is left to h5py, with the same results: other filters, types that are converted, lists, masks and steps, files that several processes have
+    opened with MPI. So is what h5py does as fast: a single chunk, or parts of chunks that fit its chunk cache. `QUIRE_LOG=1` says what is left to h5py, and
+    why.
 
-    Anything else is left to h5py, with the same results: other filters, types that are converted, lists, masks and steps, files that several processes
-    have opened with MPI; and what h5py does as fast: a single chunk, or parts of chunks that fit its chunk cache. `QUIRE_LOG=1` says what is left to h5py,
-    and why.
+    A block counts for its thread. Blocks can be nested; the innermost counts. A function can be decorated with `@h5z_quire.parallel()`. `parallel.enable()`
+    is a block for all threads that `parallel.disable()` ends. When the last block has ended, h5py is as it was before.
 
-    The block counts for the thread that it is in. Blocks can be nested; the innermost counts. A function can be decorated with `@h5z_quire.parallel()`.
-    `parallel.enable()` is a block for all threads that `parallel.disable()` ends. When the last block has ended, h5py is as it was before.
+    Examples
+    --------
+    >>> import h5py, h5z_quire, numpy as np
+    >>> x = np.sin(np.arange(64 * 96) / 50).reshape(64, 96)
+    >>> with h5py.File("parallel.h5", "w") as file, h5z_quire.parallel(threads=2):
+    ...     dataset = file.create_dataset("t", data=x, chunks=(32, 32), compression=h5z_quire.Quire(abs=1e-3))
+    ...     bool(abs(dataset[:] - x).max() <= 1e-3)
+    True
     """
 
-    def __init__(self, *, threads: int = 0, progress: Optional[Progress] = None) -> None:
+    def __init__(self, *, threads: int = 0, progress: Progress | None = None) -> None:
         self._settings = _Settings(threads, progress)
 
     def __enter__(self) -> None:
@@ -72,7 +83,7 @@ class parallel(contextlib.ContextDecorator):
         _end()
 
     @staticmethod
-    def enable(*, threads: int = 0, progress: Optional[Progress] = None) -> None:
+    def enable(*, threads: int = 0, progress: Progress | None = None) -> None:
         """Has all threads go this way, until `disable`. A second call changes threads and progress."""
         global _enabled
         with _lock:
@@ -95,7 +106,7 @@ class parallel(contextlib.ContextDecorator):
         return _settings() is not None
 
 
-def _settings() -> Optional[_Settings]:
+def _settings() -> _Settings | None:
     return _current.get() or _enabled
 
 
@@ -117,7 +128,7 @@ def _begin() -> None:
 
 
 def _end() -> None:
-    """Takes our methods away after the last block. Where another library has put its own in front of one, all stay for the next block."""
+    """Takes our methods away after the last block. If another library has put its own method in front of one, all of ours stay for the next block."""
     global _blocks
     with _lock:
         _blocks -= 1
@@ -149,7 +160,7 @@ def _getitem(original: Callable[..., Any], settings: _Settings, dataset: Any, ar
         return read(dataset, args, threads=settings.threads, progress=settings.progress)
     except Unsuitable as reason:
         _say(dataset, "read", reason)
-    # h5py has the last word on it, and the words for an error.
+    # h5py decides, and words the error.
     return original(args) if new_dtype is None else original(args, new_dtype)
 
 
@@ -221,7 +232,7 @@ def _leave_small_box(dataset: Any, box: Box) -> None:
     if chunks < 2:
         raise Unsuitable("it touches one chunk at most")
     cache: int = dataset.id.get_access_plist().get_chunk_cache()[1]
-    chunk_bytes = int(np.prod(dataset.chunks, dtype=object)) * dataset.dtype.itemsize
+    chunk_bytes = math.prod(dataset.chunks) * dataset.dtype.itemsize
     if box.cuts_chunks(dataset.chunks, dataset.shape) and chunks * chunk_bytes <= cache:
         raise Unsuitable("parts of chunks are selected, and all of these chunks fit HDF5's chunk cache")
 

@@ -1,11 +1,6 @@
-"""The filter for PyTables, which reads what was compressed with it like anything else, but whose own `Filters` know a fixed list of compressors.
+"""The filter for PyTables. PyTables reads compressed arrays like any others, but its own `Filters` know a fixed list of compressors.
 
-`create_carray` makes the dataset through the HDF5 library that PyTables has loaded; what comes back is a CArray of PyTables::
-
-    with tables.open_file("t.h5", "w") as file:
-        h5z_quire.pytables.create_carray(file, "/", "t", Quire(abs=1e-3), obj=values, chunkshape=(64, 64, 64))
-
-Tables, EArrays and VLArrays cannot be made so: make their files with h5py.
+`create_carray` makes the dataset through the HDF5 library that PyTables has loaded. Tables, EArrays and VLArrays cannot be made so: make their files with h5py.
 """
 
 from __future__ import annotations
@@ -35,15 +30,43 @@ _hid = ctypes.c_int64
 register()
 
 
-def create_carray(file: tables.File, where: Any, name: str, quire: Quire | str, *, obj: npt.ArrayLike, chunkshape: Sequence[int], fill_value: Any = None) -> Any:
+def create_carray(
+    file: tables.File, where: Any, name: str, quire: Quire | str, *, obj: npt.ArrayLike, chunkshape: Sequence[int], fill_value: Any = None
+) -> Any:
     """Makes a compressed CArray of `obj`, like `file.create_carray(where, name, obj=obj, chunkshape=chunkshape)`, and gives it.
 
-    where       path of a group, or the group
-    obj         an array of float32, float64, or integers of 8 to 64 bits, in either byte order, of at least one dimension
-    chunkshape  extents of a chunk, as many as `obj` has
-    fill_value  a value that comes back bit for bit, whatever the bound allows, and has no part in a range
+    Parameters
+    ----------
+    file : tables.File
+    where : str or tables.Group
+        Path of a group, or the group.
+    name : str
+    quire : Quire or str
+        What to keep.
+    obj : array_like
+        Of float32, float64, or integers of 8 to 64 bits, in either byte order, with one axis or more.
+    chunkshape : sequence of int
+        Extents of a chunk, as many as `obj` has.
+    fill_value : number, optional
+        A value that comes back bit for bit, whatever the bound allows, and has no part in a range.
 
-    Raises ValueError for a type or a shape that cannot be; PyTables' own errors for the rest, HDF5ExtError with HDF5's reasons among them.
+    Raises
+    ------
+    ValueError
+        For a type or a shape that cannot be.
+    tables.HDF5ExtError, tables.NodeError, tables.FileModeError
+        As PyTables raises them; the first has HDF5's reasons.
+
+    Examples
+    --------
+    >>> import numpy as np, tables
+    >>> from h5z_quire import Quire
+    >>> from h5z_quire.pytables import create_carray
+    >>> x = np.sin(np.arange(4096) / 50)
+    >>> with tables.open_file("carray.h5", "w") as file:
+    ...     array = create_carray(file, "/", "t", Quire(abs=1e-3), obj=x, chunkshape=(1024,))
+    ...     bool(abs(array[:] - x).max() <= 1e-3)
+    True
     """
     values, quire = np.asanyarray(obj), Quire.of(quire)
     quire.check(values.dtype)

@@ -1,11 +1,11 @@
 """Makes the filter known to every HDF5 library of the process, those loaded already and those that come later.
 
-A Python process may hold several: h5py's, PyTables' and netCDF4's wheels bring one each. HDF5 takes its plugin path from the environment when
-it is initialized, and from calls after that. So the folder of the plugin goes to both.
+A Python process may hold several: h5py's, PyTables' and netCDF4's wheels bring one each. HDF5 takes its plugin path from the environment when it is
+initialized, and from calls after that. So the folder of the plugin goes into the environment, and by calls to the libraries that are initialized.
 
-netCDF4's wheel has zstd, blosc and bzip2 in a folder of plugins, which it names in the environment where nobody has set the variable. Where we are first to
-set it, we name that folder, too. These plugins call netCDF4's HDF5, so that in h5py some of them fail. h5py has the folder once netCDF4 is imported, as it
-has without us, but not before: hdf5plugin leaves out its own where h5py finds others.
+netCDF4's wheel has zstd, blosc and bzip2 in a folder of plugins. It names the folder in the environment if nobody has set the variable. Since we set the
+variable, we name netCDF4's folder in it, too. h5py gets netCDF4's folder when netCDF4 is imported, as it does without us, and not before. The plugins there
+call netCDF4's HDF5, so that some of them fail in h5py, and hdf5plugin leaves out its own filters where h5py finds others.
 """
 
 from __future__ import annotations
@@ -27,9 +27,12 @@ _PROBE = "H5PLprepend"
 
 
 def register() -> None:
-    """Puts the plugin's folder first on the plugin path of every HDF5. Can be called again, for a library that had its path replaced since.
+    """Puts the plugin's folder first on the plugin path of every HDF5. Can be called again, for a library whose path was replaced since.
 
-    OSError if a library refuses.
+    Raises
+    ------
+    OSError
+        If a library refuses.
     """
     _register_for_later()
     _register_with_loaded()
@@ -43,12 +46,12 @@ def _register_for_later() -> None:
 
 
 def _is_our_own() -> bool:
-    """Whether the variable has the value that we give it where nobody else does. A parent process may have done so."""
+    """Whether the variable has the value that we give it if nobody else has set it. A parent process may have given it."""
     return os.environ[_VARIABLE].split(os.pathsep) == [str(PLUGIN_FOLDER), _DEFAULT, *_of_netcdf4()]
 
 
 def _of_netcdf4() -> list[str]:
-    """The folder that netCDF4 would name: one, or none. netCDF4 is not imported for that."""
+    """The folder that netCDF4 would name, or none. netCDF4 is not imported for that."""
     try:
         found = importlib.util.find_spec("netCDF4")
     except (ImportError, ValueError):
@@ -87,8 +90,10 @@ def _of_h5py(h5pl: Any) -> list[bytes]:
 
 
 def _loaded_libraries() -> dict[int, ctypes.CDLL]:
-    """The HDF5 libraries of this process by the address of one of their functions: a look-up also searches an object's dependencies, so that
-    libhdf5_hl and extension modules lead to the same library."""
+    """The HDF5 libraries of this process by the address of one of their functions.
+
+    A look-up also searches an object's dependencies, so that libhdf5_hl and extension modules lead to the same library.
+    """
     found: dict[int, ctypes.CDLL] = {}
     for path in _mapped_objects():
         try:

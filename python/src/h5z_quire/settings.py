@@ -20,28 +20,45 @@ _KEYS = ("compression", "compression_opts")
 class Quire(Mapping[str, Any]):
     """What the filter is to keep of the data: one bound, and how to code.
 
-    ========== ==========================================================================================================
-    abs        no value is off by more, in the data's own units; for integers, whole units. 0 asks for the exact bits
-    rel        no value is off by more than this share (above 0, at most 1) of the range of its chunk's finite values but the fill value
-    pwrel      no value is off by more than this share (above 0, below 1) of itself; for floating-point types
-    psnr       peak signal-to-noise ratio of each chunk, in dB
-    ratio      bytes of each chunk over those of its stream, above 1, as far as the data allow; with `abs`, no value is off by more than that for it
-    lossless   the exact bits
-    coding     "auto", "huffman", or "bitshuffle": faster on a GPU, streams are a fifth to a tenth larger
-    adapt      "none", or "history": codebooks that chunks before needed may be taken again; streams then depend on the order of writing
-    brick      1 to 4 extents, slowest first, such as (32, 32, 32): the values of a chunk, whatever its shape, are bricks of these extents, one after the
-               other. A chunk must have whole rows of a brick, and compresses best if it has whole bricks
-    ========== ==========================================================================================================
+    h5py, h5netcdf and xarray take a Quire as `compression`. It is also a mapping with the keys `compression` and `compression_opts`. Two are equal if their
+    options are. A Quire is hashable, and cannot be changed.
 
-    h5py, h5netcdf and xarray take it as `compression`. It is also a mapping with the keys `compression` and `compression_opts`::
+    Parameters
+    ----------
+    abs : float
+        No value is off by more, in the data's own units; for integers, whole units. 0 asks for the exact bits.
+    rel : float
+        No value is off by more than this share, above 0 and at most 1, of its chunk's range: that of the finite values but the fill value and far values.
+    pwrel : float
+        No value is off by more than this share of itself, above 0 and below 1. For floating-point types.
+    psnr : float
+        Peak signal-to-noise ratio of each chunk, in dB.
+    ratio : float
+        Bytes of each chunk over those of its stream, above 1, as far as the data allow. With `abs`, the ratio takes no larger bound than `abs`.
+    lossless : bool
+        The exact bits.
+    coding : {"auto", "huffman", "bitshuffle"}
+        "bitshuffle" is faster on a GPU, and streams are a fifth to a tenth larger.
+    adapt : {"none", "history"}
+        With "history", codebooks that earlier chunks needed may be taken again. Streams then depend on the order of writing.
+    brick : sequence of int
+        1 to 4 extents, slowest first, such as (32, 32, 32): the values of a chunk, whatever its shape, are bricks of these extents, one after the other.
+        A chunk must have whole rows of a brick, and compresses best if it has whole bricks.
 
-        file.create_dataset("t", data=x, chunks=(64, 64, 64), compression=Quire(abs=1e-3))
-        file.create_dataset("u", data=x, chunks=(64, 64, 64), **Quire(abs=1e-3))
-        dataset.to_netcdf(path, engine="h5netcdf", encoding={"t": {"compression": Quire(rel=1e-4)}})
+    Raises
+    ------
+    ValueError
+        With the reason, for options that make no sense.
 
-    Values are equal where their options are, hashable, and cannot be changed.
-
-    Raises ValueError, with the reason, for options that make no sense.
+    Examples
+    --------
+    >>> import h5py, numpy as np
+    >>> from h5z_quire import Quire
+    >>> with h5py.File("quire.h5", "w") as file:
+    ...     t = file.create_dataset("t", data=np.zeros((64, 64)), chunks=(32, 64), compression=Quire(abs=1e-3))
+    ...     u = file.create_dataset("u", data=np.zeros((64, 64)), chunks=(32, 64), **Quire(rel=1e-4, coding="huffman"))
+    ...     Quire.from_dataset(t), Quire.from_dataset(u)
+    (Quire(abs=0.001), Quire(rel=0.0001, coding='huffman'))
     """
 
     __slots__ = ("_words",)
@@ -75,7 +92,9 @@ class Quire(Mapping[str, Any]):
     @classmethod
     def from_options(cls, text: str) -> Quire:
         """A Quire from a text such as `rel=1e-4,coding=bitshuffle`. Raises ValueError for one that makes no sense."""
-        return cls._of_words(cd_values(text))
+        made = cls.__new__(cls)
+        object.__setattr__(made, "_words", cd_values(text))
+        return made
 
     @classmethod
     def from_cd_values(cls, words: Sequence[int]) -> Quire:
@@ -84,18 +103,12 @@ class Quire(Mapping[str, Any]):
 
     @classmethod
     def from_dataset(cls, dataset: Any) -> Quire:
-        """What a dataset was made with, given as for `inspect`. Raises ValueError if it does not have this filter."""
+        """What a dataset was made with. The dataset is given as for `inspect`. Raises ValueError if it does not have this filter."""
         with datasets.opened(dataset) as opened:
             filters = datasets.filters(opened)
             if FILTER_ID not in filters:
                 raise ValueError(f"{opened.name!r} is not compressed with filter {FILTER_ID}: its filters are {list(filters)}")
             return cls.from_cd_values(filters[FILTER_ID])
-
-    @classmethod
-    def _of_words(cls, words: tuple[int, ...]) -> Quire:
-        made = cls.__new__(cls)
-        object.__setattr__(made, "_words", words)
-        return made
 
     @property
     def options(self) -> str:
@@ -107,9 +120,12 @@ class Quire(Mapping[str, Any]):
         """The filter's parameters in HDF5, for any client (FORMAT.md, section 10)."""
         return self._words
 
+    # By this name h5py takes them from an object that is given as `compression=`.
+    filter_options = cd_values
+
     @classmethod
     def of_codec(cls, quire: Quire | str | None, keywords: Mapping[str, Any]) -> Quire:
-        """What a codec is given: a Quire, options as a text, or Quire's own keywords. Raises ValueError for both or neither."""
+        """A codec's Quire from a Quire, options as a text, or Quire's own keywords. Raises ValueError for both or neither."""
         if quire is None:
             return cls(**keywords)
         if keywords:
@@ -118,7 +134,7 @@ class Quire(Mapping[str, Any]):
 
     @classmethod
     def of(cls, quire: Quire | str) -> Quire:
-        """A Quire, or that of a text. Raises ValueError for anything else."""
+        """The Quire itself, or the Quire of a text. Raises ValueError for anything else."""
         if isinstance(quire, Quire):
             return quire
         if isinstance(quire, str):
@@ -130,22 +146,17 @@ class Quire(Mapping[str, Any]):
         extents, value = self._brick, np.zeros(1, dtype)
         # Without the brick: one value is no whole row.
         words = (self._words[0] % (1 << 24), *self._words[1 + len(extents) :])
-        library.compress(options(words), type_number(value.dtype), value.shape, None, value)
+        library.compress(library.Task(options(words), type_number(value.dtype), value.shape, None), [value])
         if chunk is not None and extents and prod(chunk) % extents[-1]:
             raise ValueError(
-                f"brick={_extents(extents)}: a chunk of {tuple(chunk)} has {prod(chunk)} values, which are no whole number of the brick's rows of {extents[-1]}: "
-                f"choose chunks of whole bricks, or of a multiple of {extents[-1]} values, or leave the brick out"
+                f"brick={_extents(extents)}: a chunk of {tuple(chunk)} has {prod(chunk)} values, which are no whole number of the brick's rows of "
+                f"{extents[-1]}: choose chunks of whole bricks, or of a multiple of {extents[-1]} values, or leave the brick out"
             )
 
     @property
     def _brick(self) -> tuple[int, ...]:
         """The brick's extents; none without a brick."""
         return self._words[1 : 1 + (self._words[0] >> 24)]
-
-    @property
-    def filter_options(self) -> tuple[int, ...]:
-        """`cd_values`, by the name that h5py asks for in what is given as `compression=`."""
-        return self._words
 
     def __getitem__(self, key: str) -> Any:
         if key not in _KEYS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple, Sequence
 
 import numpy as np
@@ -43,9 +44,4 @@ class Strided(NamedTuple):
 
 def c_order(shape: Sequence[int], value_bytes: int) -> tuple[int, ...]:
     """The strides of an array in C order."""
-    strides: list[int] = []
-    step = value_bytes
-    for extent in reversed(shape):
-        strides.insert(0, step)
-        step *= extent
-    return tuple(strides)
+    return tuple(value_bytes * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))

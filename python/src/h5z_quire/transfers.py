@@ -5,7 +5,7 @@ The calling thread alone calls HDF5, and holds h5py's lock while it does; other 
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, TypeVar, overload
+from typing import Any, Callable, TypeVar, overload
 
 import numpy as np
 
@@ -26,21 +26,47 @@ _Out = TypeVar("_Out")
 _PATIENCE = 100
 
 
-def write(dataset: Any, array: Any, selection: Any = None, *, threads: int = 0, progress: Optional[Progress] = None) -> None:
+def write(dataset: Any, array: Any, selection: Any = None, *, threads: int = 0, progress: Progress | None = None) -> None:
     """Writes an array to a dataset of h5py on all cores. The file has the bytes that `dataset[selection] = array` would write.
 
-    array      of the dataset's type, in any strides; it is broadcast to the selection. Of numpy, or in a GPU's memory: of any library that has
-               `__cuda_array_interface__` (CuPy, Numba) or DLPack (PyTorch, JAX). It is compressed there, when the work of its stream is done. What is not an
-               array becomes one of the dataset's type
-    selection  integers and slices, as h5py takes them; None for all. Chunks that it covers in part are read, changed and written
-    threads    1 to 1024; 0 for what QUIRE_THREADS says, or what the process may use. At most: a write to a GPU has up to 12 threads, an array in its memory 3
-    progress   is called as progress(done, total), in chunks, while the work goes on
+    Parameters
+    ----------
+    dataset : h5py.Dataset
+    array : array_like
+        Of the dataset's type, in any strides, broadcast to the selection. It is of numpy, or in a GPU's memory: of any library that has
+        `__cuda_array_interface__` (CuPy, Numba) or DLPack (PyTorch, JAX). An array in a GPU's memory is compressed there, when the work of its stream is
+        done. What is not an array becomes an array of the dataset's type.
+    selection : int, slice, Ellipsis or tuple of them, optional
+        As h5py takes it; None for all. Chunks that the selection covers in part are read, changed and written.
+    threads : int, default 0
+        Most threads, 1 to 1024; 0 for what QUIRE_THREADS says, or what the process may use. A write to a GPU has up to 12 threads, of an array in its memory 3.
+    progress : callable, optional
+        Called as ``progress(done, total)``, in chunks, while the work goes on.
 
-    Chunks are written in their order. An error says how many are written, and so does a note that an exception such as KeyboardInterrupt gets; the file
+    Raises
+    ------
+    Unsuitable
+        A ValueError, with the reason, for what h5py can do alone: other filters, another type, a step, a file that is read-only.
+    OSError
+        If HDF5 fails.
+    ValueError, IndexError, MemoryError
+
+    Notes
+    -----
+    Chunks are written in their order. An error says how many are written, and so does a note that an exception such as KeyboardInterrupt gets. The file
     stays in order.
 
-    Raises ValueError, with the reason, for what h5py would have to do: other filters, another type, a step, a file that is read-only. OSError if HDF5
-    fails, IndexError and MemoryError.
+    Examples
+    --------
+    >>> import h5py, numpy as np
+    >>> from h5z_quire import Quire, read, write
+    >>> x = np.sin(np.arange(64 * 96) / 50).reshape(64, 96)
+    >>> with h5py.File("written.h5", "w") as file:
+    ...     dataset = file.create_dataset("t", x.shape, x.dtype, chunks=(32, 32), compression=Quire(abs=1e-3))
+    ...     write(dataset, x)
+    ...     write(dataset, x[:8], slice(8, 16))
+    ...     bool(abs(read(dataset, slice(8, 16)) - x[:8]).max() <= 1e-3)
+    True
     """
     box = box_of(selection, _shape_of(dataset))
     if isinstance(array, np.ma.MaskedArray):
@@ -53,34 +79,46 @@ def write(dataset: Any, array: Any, selection: Any = None, *, threads: int = 0, 
 
 @overload
 def read(
-    dataset: Any, selection: Any = None, out: None = None, *, device: Optional[Device] = None, threads: int = 0, progress: Optional[Progress] = None
+    dataset: Any, selection: Any = None, out: None = None, *, device: Device | None = None, threads: int = 0, progress: Progress | None = None
 ) -> Any: ...
 
 
 @overload
-def read(dataset: Any, selection: Any = None, *, out: _Out, threads: int = 0, progress: Optional[Progress] = None) -> _Out: ...
+def read(dataset: Any, selection: Any = None, *, out: _Out, threads: int = 0, progress: Progress | None = None) -> _Out: ...
 
 
 @overload
-def read(dataset: Any, selection: Any, out: _Out, *, threads: int = 0, progress: Optional[Progress] = None) -> _Out: ...
+def read(dataset: Any, selection: Any, out: _Out, *, threads: int = 0, progress: Progress | None = None) -> _Out: ...
 
 
 def read(
-    dataset: Any, selection: Any = None, out: Any = None, *, device: Optional[Device] = None, threads: int = 0, progress: Optional[Progress] = None
+    dataset: Any, selection: Any = None, out: Any = None, *, device: Device | None = None, threads: int = 0, progress: Progress | None = None
 ) -> Any:
-    """Reads an array from a dataset of h5py on all cores; what `dataset[selection]` would give. So a single value, which integers along all axes select, is a
-    scalar of numpy, in the machine's byte order.
+    """Reads an array from a dataset of h5py on all cores.
 
-    selection  as for `write`
-    out        an array of the selection's shape and the dataset's type, in any strides, that is filled and returned; of numpy, or in a GPU's memory as for
-               `write`. None for a new one
-    device     where a new array is to be: "cuda", "cuda:1", or a number for a GPU's memory, an array of CuPy, or of PyTorch where CuPy is not installed;
-               None for one of numpy
-    threads, progress  as for `write`
+    Parameters
+    ----------
+    dataset : h5py.Dataset
+    selection : int, slice, Ellipsis or tuple of them, optional
+        As for `write`.
+    out : array, optional
+        Filled and returned: an array of the selection's shape and the dataset's type, in any strides, of numpy or in a GPU's memory as for `write`.
+    device : str or int, optional
+        Where a new array is to be: "cuda", "cuda:1" or 1 for a GPU's memory. The array is of CuPy, or of PyTorch where CuPy is not installed. None for
+        an array of numpy.
+    threads, progress
+        As for `write`.
 
-    What is read into a GPU's memory is decompressed there, and is complete when this returns.
+    Returns
+    -------
+    array
+        What ``dataset[selection]`` would give. So a single value, which integers along all axes select, is a scalar of numpy, in the machine's byte order.
+        An array in a GPU's memory was decompressed there, and is complete.
 
-    Raises as `write`. After an error the values of `out` are unspecified.
+    Raises
+    ------
+    Unsuitable, OSError, ValueError, IndexError, MemoryError
+        As `write`, which has an example. After an error the values of `out` are unspecified.
     """
     box = box_of(selection, _shape_of(dataset))
     is_scalar = out is None and device is None and box.shape == ()
@@ -106,13 +144,13 @@ def _shape_of(dataset: Any) -> tuple[int, ...]:
         raise ValueError(f"{short(dataset)} is not an h5py dataset: open the file with h5py.File, and give file[name]")
     if not dataset:
         raise ValueError("the dataset is closed, or its file is")
-    shape: Optional[tuple[int, ...]] = dataset.shape
+    shape: tuple[int, ...] | None = dataset.shape
     if shape is None:
         raise library.Unsuitable(f"{dataset.name!r} is a dataset without values")
     return shape
 
 
-def _transfer(is_write: bool, dataset: Any, box: Box, values: Strided, threads: int, progress: Optional[Progress]) -> None:
+def _transfer(is_write: bool, dataset: Any, box: Box, values: Strided, threads: int, progress: Progress | None) -> None:
     from h5py._objects import phil
 
     number = type_number_in_file(values.dtype)

@@ -1,6 +1,4 @@
-"""The filter for xarray: encodings for `to_netcdf` with the engine h5netcdf::
-
-    dataset.to_netcdf("t.nc", engine="h5netcdf", encoding=h5z_quire.xarray.encoding(dataset, Quire(rel=1e-4)))
+"""The filter for xarray: encodings for `to_netcdf` with the engine h5netcdf, and for `to_zarr`.
 
 xarray saves what it has opened with h5netcdf as it was compressed. Values that were rounded are then rounded once more: see `encoding`.
 """
@@ -34,18 +32,40 @@ def encoding(
     chunks: Mapping[Any, Sequence[int]] | None = None,
     zarr_format: int | None = None,
 ) -> dict[Hashable, dict[str, Any]]:
-    """An encoding for `to_netcdf(..., engine="h5netcdf")`. It takes along what an encoding says of the values' meaning: `_FillValue`, units, packing.
+    """An encoding for `to_netcdf(..., engine="h5netcdf")`, or for `to_zarr`. It keeps what the variables' encodings say of the values' meaning: `_FillValue`,
+    units, packing.
 
     Where `missing_value` alone marks gaps, it becomes `_FillValue` as well, which HDF5 and the filter know: gaps come back bit for bit, and have no part in a
-    range. Like wherever `_FillValue` is declared, xarray then writes it in place of NaN.
+    range. As wherever `_FillValue` is declared, xarray then writes it in place of NaN.
 
-    quire   what to keep of each variable, by its name; or of all data variables that are stored as floating-point numbers and have 16 KiB or more. None
-            for variables that were read from files with this filter: each is kept as its file says. Only `abs`, `pwrel` and `lossless` promise that values
-            which were rounded before do not change then (with the chunks that they had)
-    chunks  chunk shapes by the variables' names. Others have those of their file, or are advised as by `h5z_quire.chunks`; of arrays of dask, within
-            its blocks
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    quire : Quire, str or mapping, optional
+        What to keep of each variable, by its name. A single one is for all data variables that are stored as floating-point numbers and have 16 KiB or more.
+        None is for variables that were read from files with this filter: each is kept as its file says. Then only `abs`, `pwrel` and `lossless` promise that
+        values which were rounded before do not change, with the chunks that they had.
+    chunks : mapping, optional
+        Chunk shapes by the variables' names. Other variables have the chunks of their file, or those of `h5z_quire.chunks`, of arrays of dask within its
+        blocks.
+    zarr_format : {2, 3}, optional
+        For `to_zarr`. None is for netCDF.
 
-    Raises ValueError for a variable that is not there or cannot be compressed so, and where nothing is left to compress.
+    Raises
+    ------
+    ValueError
+        For a variable that is not there or cannot be compressed so, and where nothing is left to compress.
+
+    Examples
+    --------
+    >>> import numpy as np, xarray
+    >>> from h5z_quire import Quire
+    >>> from h5z_quire.xarray import encoding
+    >>> dataset = xarray.Dataset({"t": (("y", "x"), np.zeros((100, 200)))})
+    >>> dataset.to_netcdf("encoded.nc", engine="h5netcdf", encoding=encoding(dataset, {"t": Quire(abs=1e-3)}))
+    >>> with xarray.open_dataset("encoded.nc") as opened:
+    ...     encoding(opened)["t"]["chunksizes"]
+    (100, 200)
     """
     if not isinstance(dataset, xarray.Dataset):
         raise ValueError(f"{short(dataset)} is not a Dataset of xarray: of an array, array.to_dataset(name=...) makes one")
@@ -75,8 +95,10 @@ def encoding(
 
 
 def drop_encoding(dataset: xarray.Dataset) -> xarray.Dataset:
-    """The dataset without what its files said of compression and chunks, so that it can be saved with any engine. What values mean stays, which xarray's
-    own `drop_encoding` takes away, too: `_FillValue`, units, packing."""
+    """The dataset without what its files said of compression and chunks, so that it can be saved with any engine.
+
+    What values mean stays: `_FillValue`, units, packing. xarray's own `drop_encoding` takes that away, too.
+    """
     dropped = dataset.copy()
     for variable in dropped.variables.values():
         variable.encoding = _meaning(variable)
@@ -105,7 +127,7 @@ def _kept(dataset: xarray.Dataset, quire: Quire | str | Mapping[Any, Quire | str
 
 
 def _of_files(dataset: xarray.Dataset) -> dict[Hashable, tuple[Quire, tuple[int, ...] | None]]:
-    """As `_kept`, of the files that variables were read from; without those that have not this filter there."""
+    """As `_kept`, by the files that variables were read from. Variables without this filter in their file are left out."""
     by_source: dict[str, list[Hashable]] = {}
     for name, variable in dataset.variables.items():
         source = variable.encoding.get("source")
@@ -153,7 +175,7 @@ def _meaning(variable: xarray.Variable) -> dict[str, Any]:
 
 
 def _declared(variable: xarray.Variable) -> dict[str, Any]:
-    """What an encoding lacks so that HDF5 knows the fill value: `_FillValue`, where it is nowhere yet, and equal values of one type in both of its places."""
+    """What an encoding lacks for HDF5 to know the fill value: `_FillValue`, if it is nowhere yet, and a `missing_value` of the same value and type."""
     fill_value = _fill_value(variable)
     if fill_value is None or variable.attrs.get("_FillValue") is not None:
         return {}
@@ -162,8 +184,10 @@ def _declared(variable: xarray.Variable) -> dict[str, Any]:
 
 
 def _fill_value(variable: xarray.Variable) -> Any:
-    """The value that marks gaps in the file, in the type of the file: `_FillValue`, or else `missing_value`. None if there is none, or one that this type does not
-    have."""
+    """The value that marks gaps in the file, in the type of the file: `_FillValue`, or else `missing_value`.
+
+    None if there is no such value, or if the type does not have it.
+    """
     places = ((where, key) for key in ("_FillValue", "missing_value") for where in (variable.encoding, variable.attrs))
     given = next((where[key] for where, key in places if where.get(key) is not None), None)
     stored = _stored_type(variable)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from abc import ABCMeta
 from dataclasses import dataclass
 from itertools import groupby
@@ -19,12 +20,12 @@ import numpy.typing as npt
 from zarr.abc.codec import ArrayBytesCodec
 from zarr.core.buffer import gpu
 
-from . import device_arrays, library
+from . import library
 from .arrays import as_value, compress_batch, decompress_batch, task_of
+from .device_arrays import place_of
 from .element_types import type_number
 from .fill_values import number_of, to_json
 from .settings import Quire
-from .strided import Strided
 
 if TYPE_CHECKING:
     from zarr.core.array_spec import ArraySpec
@@ -48,17 +49,36 @@ class _SaysItsPlace(ABCMeta):
 class QuireCodec(ArrayBytesCodec, metaclass=_SaysItsPlace):
     """A codec from arrays to streams. Give it as the serializer, with `compressors=None`: streams do not shrink further.
 
-    quire       what to keep, as a Quire or as options such as "abs=1e-3"; or Quire's own keywords, as in QuireCodec(abs=1e-3)
-    fill_value  a value that comes back bit for bit, whatever the bound allows, and has no part in a range. Without it, that is the fill value of the array.
-                xarray writes a variable's `_FillValue` into an attribute, which a codec does not see: give it here
+    Parameters
+    ----------
+    quire : Quire or str, optional
+        What to keep. Or give Quire's own keywords, as in ``QuireCodec(abs=1e-3)``.
+    fill_value : number, optional
+        A value that comes back bit for bit, whatever the bound allows, and has no part in a range. Without it, that is the fill value of the array. xarray
+        writes a variable's `_FillValue` into an attribute, which a codec does not see: give it here.
 
+    Raises
+    ------
+    ValueError
+        For options that make no sense, and when an array is made whose type or chunks cannot be compressed with them.
+
+    Notes
+    -----
     Chunks that zarr hands over together are compressed and decompressed on all cores, or as many as QUIRE_THREADS says. zarr hands over one chunk at a time:
     of an array several times at once, of a shard one after the other. `zarr.config.set({"codec_pipeline.batch_size": 8})` makes it eight.
 
     Under `zarr.config.enable_gpu()` arrays of CuPy are compressed and decompressed in their GPU's memory, where their streams are until zarr stores them.
     Batches of 64 chunks are faster there.
 
-    Raises ValueError for options that make no sense, and when an array is made whose type or chunks cannot be compressed with them.
+    Examples
+    --------
+    >>> import numpy as np, zarr
+    >>> from h5z_quire.zarr import QuireCodec
+    >>> x = np.sin(np.arange(64 * 64) / 50).reshape(64, 64)
+    >>> array = zarr.create_array({}, shape=x.shape, dtype=x.dtype, chunks=(32, 32), serializer=QuireCodec(abs=1e-3), compressors=None)
+    >>> array[:] = x
+    >>> bool(abs(array[:] - x).max() <= 1e-3)
+    True
     """
 
     is_fixed_size = False
@@ -114,7 +134,7 @@ class QuireCodec(ArrayBytesCodec, metaclass=_SaysItsPlace):
         return [spec.prototype.nd_buffer.from_numpy_array(_checked(array, spec)) for array in arrays]
 
     def _fill_value(self, spec: ArraySpec) -> Any:
-        """The value that comes back bit for bit: the codec's, or else the array's. Raises ValueError where these are two that need it."""
+        """The value that comes back bit for bit: the codec's, or else the array's. Raises ValueError for two different values that both need this."""
         of_array = None
         with contextlib.suppress(ValueError):
             # A filter before this codec may have made another type of the values, which has no such value.
@@ -130,7 +150,7 @@ class QuireCodec(ArrayBytesCodec, metaclass=_SaysItsPlace):
         return self.fill_value
 
     def _is_for_gpu(self, spec: ArraySpec) -> bool:
-        """Whether zarr has its arrays in a GPU's memory. Streams that depend on those before are made on the host all the same."""
+        """Whether zarr has its arrays in a GPU's memory. Streams that depend on earlier streams are made on the host all the same."""
         return issubclass(spec.prototype.nd_buffer, gpu.NDBuffer) and "adapt=history" not in self.quire.options
 
     def _encode_on_gpu(self, chunks: Sequence[NDBuffer], spec: ArraySpec) -> list[Buffer]:
@@ -138,11 +158,11 @@ class QuireCodec(ArrayBytesCodec, metaclass=_SaysItsPlace):
         import cupy
 
         arrays = [_promised(cupy.asarray(chunk.as_ndarray_like()), spec) for chunk in chunks]
-        values = [_found(array) for array in arrays]
-        options, number, _, fill = task_of(values, self.quire, self._fill_value(spec))
+        values = [place_of(array) for array in arrays]
+        task = task_of(values, self.quire, self._fill_value(spec))
         with arrays[0].device:
             room = cupy.empty(sum(map(library.device_room, values)), np.uint8)
-            streams = library.device_compress_to_device(options, number, fill, values, room.data.ptr, room.nbytes)
+            streams = library.device_compress_to_device(task, values, room.data.ptr, room.nbytes)
             # The chunks' worth of memory is not to be kept for their streams.
             packed = room[: max(offset + length for offset, length in streams)].copy()
         return [spec.prototype.buffer.from_array_like(packed[offset : offset + length]) for offset, length in streams]
@@ -151,12 +171,12 @@ class QuireCodec(ArrayBytesCodec, metaclass=_SaysItsPlace):
         """The values of streams, which zarr has brought into a GPU's memory."""
         import cupy
 
-        streams = [_found(cupy.asarray(chunk.as_array_like())) for chunk in chunks]
+        streams = [place_of(cupy.asarray(chunk.as_array_like())) for chunk in chunks]
         dtype = spec.dtype.to_native_dtype()
         with cupy.asarray(chunks[0].as_array_like()).device:
             arrays = [cupy.empty(spec.shape, dtype) for _ in chunks]
         sources = [(stream.address, stream.shape[0]) for stream in streams]
-        library.device_decompress(type_number(dtype), sources, [_found(array) for array in arrays])
+        library.device_decompress(type_number(dtype), sources, [place_of(array) for array in arrays])
         return [spec.prototype.nd_buffer.from_ndarray_like(array) for array in arrays]
 
 
@@ -178,18 +198,10 @@ def _batches(chunks: Sequence[tuple[_Given | None, ArraySpec]]) -> Iterator[tupl
     there = (number for number, (chunk, _) in enumerate(chunks) if chunk is not None)
     for spec, group in groupby(there, key=lambda number: chunks[number][1]):
         numbers = list(group)
-        chunk_bytes = int(np.prod(spec.shape, dtype=object)) * spec.dtype.to_native_dtype().itemsize
+        chunk_bytes = math.prod(spec.shape) * spec.dtype.to_native_dtype().itemsize
         most = max(1, _BATCH_BYTES // max(1, chunk_bytes))
         for first in range(0, len(numbers), most):
             yield spec, numbers[first : first + most]
-
-
-def _found(array: Any) -> Strided:
-    """Where an array of CuPy is."""
-    found = device_arrays.find(array)
-    if found is None:
-        raise RuntimeError(f"a {type(array).__name__} of CuPy does not say where its memory is")
-    return found
 
 
 def _checked(values: npt.NDArray[Any], spec: ArraySpec) -> npt.NDArray[Any]:
@@ -201,10 +213,12 @@ def _checked(values: npt.NDArray[Any], spec: ArraySpec) -> npt.NDArray[Any]:
 
 
 def _promised(values: Any, spec: ArraySpec) -> Any:
-    """An array that is to be compressed, in the shape of its chunk, which some filters of numcodecs make flat. Raises ValueError if it is not of the type and the
-    size that a reader will ask for."""
+    """An array that is to be compressed, in the shape of its chunk. Some filters of numcodecs make it flat.
+
+    Raises ValueError if the array is not of the type and the size that a reader will ask for.
+    """
     promised = spec.dtype.to_native_dtype()
-    if values.dtype.newbyteorder("=") != promised.newbyteorder("=") or values.size != np.prod(spec.shape, dtype=object):
+    if values.dtype.newbyteorder("=") != promised.newbyteorder("=") or values.size != math.prod(spec.shape):
         raise ValueError(
             f"a chunk has values of type {values.dtype} and shape {values.shape}, where type {promised} and shape {spec.shape} were promised, so that nobody "
             "could read it: leave out the filter before this codec that makes another type than it says, such as BitRound"
