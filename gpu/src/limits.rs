@@ -4,8 +4,8 @@ use quire_codec::Layout;
 
 use crate::error::{Error, Result, reason};
 
-/// Longest chunk for the GPU in bytes of its codes: values of 1 and 2 bytes have codes of 4. Indices in kernels have 32 bits. The arrays of a job that
-/// compresses take about nine times the bytes of its codes.
+/// Longest chunk for the GPU in bytes of its codes: values of 1 and 2 bytes have codes of 4. Indices in kernels have 32 bits. A job that compresses
+/// takes about six times the bytes of its codes in device memory.
 pub const MAX_CHUNK_BYTES: u64 = 1 << 30;
 /// Chunks with more than [`MAX_SHORT_ROWS`] rows, each of fewer values than this, are not for the GPU.
 const MIN_COLUMNS: u64 = 32;

@@ -272,6 +272,16 @@ impl Arena {
         self.base + at as u64
     }
 
+    /// An arena whose arrays begin behind those of this one. Several such arenas share memory: their arrays are needed at different times.
+    pub(crate) fn fork(&self) -> Self {
+        Self { base: self.base, len: self.len }
+    }
+
+    /// Goes on behind the arrays of a fork.
+    pub(crate) fn go_behind(&mut self, fork: &Self) {
+        self.len = self.len.max(fork.len);
+    }
+
     /// Bytes of all arrays so far.
     pub(crate) fn len(&self) -> usize {
         self.len

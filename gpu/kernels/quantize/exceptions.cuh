@@ -78,9 +78,9 @@ __device__ void fill_and_gather(const EncodeJob& job) {
   const u64 chunk_slot = u64(blockIdx.y) * job.segments;
   const u8* chunk = chunk_values(job);
   Code* codes = static_cast<Code*>(job.codes) + u64(blockIdx.y) * elements;
-  Code* list = static_cast<Code*>(job.exception_bits) + u64(blockIdx.y) * elements;
   const bool are_listed = state.exceptions <= job.most_listed;
-  u32* indices = job.exception_list + u64(blockIdx.y) * job.most_listed;
+  Code* list = static_cast<Code*>(are_listed ? job.listed_bits : job.exception_bits) + u64(blockIdx.y) * (are_listed ? job.most_listed : elements);
+  u32* indices = job.listed_indices + u64(blockIdx.y) * job.most_listed;
   const u32* first_valid = job.first_valid + chunk_slot;
   const u32* last_valid = job.last_valid + chunk_slot;
   const u32* mask = job.mask + chunk_slot * MASK_WORDS;

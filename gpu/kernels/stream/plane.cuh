@@ -182,8 +182,8 @@ __device__ void assemble(const EncodeJob& job) {
   if (state.exceptions <= job.most_listed) {
     constexpr u32 code_words = sizeof(typename ValueType<V>::Code) / sizeof(u32);
     const u32 count = state.exceptions, words = u32(round_up_4(count * sizeof(V)) / sizeof(u32));
-    const u32* indices = job.exception_list + u64(blockIdx.y) * job.most_listed;
-    const u32* bits = static_cast<const u32*>(job.exception_bits) + u64(blockIdx.y) * job.shape.elements * code_words;
+    const u32* indices = job.listed_indices + u64(blockIdx.y) * job.most_listed;
+    const u32* bits = static_cast<const u32*>(job.listed_bits) + u64(blockIdx.y) * job.most_listed * code_words;
     u32* list = reinterpret_cast<u32*>(stream + header_len + fixed_len);
     for (u32 word = blockIdx.x * THREADS + threadIdx.x; word < count + words; word += gridDim.x * THREADS) {
       list[word] = word < count ? indices[word] : list_word<V>(bits, count, word - count);

@@ -47,17 +47,23 @@ impl Plan for EncodePlan {
         let states = arena.take(chunks);
         let exception_sums = arena.take(sums);
         let size_sums: [Pointer<u32>; PLANES] = std::array::from_fn(|_| arena.take(sums));
-        let before_mask = arena.len();
-        let mask = arena.take(segments * SEGMENT / 32);
+        // The early arrays are last read where tokens or bit planes are made of them. The late arrays are first written after that, in the same memory.
+        let (mut early, mut late) = (arena.fork(), arena.fork());
+        let mask = early.take(segments * SEGMENT / 32);
         // Interpolation sets bits of the mask; other quantizers write all of it.
-        let zeroed = if variant.interpolated { arena.len() } else { before_mask };
+        let zeroed = if variant.interpolated { early.len() } else { arena.len() };
+        let codes = early.take_sized(values, sizes.code);
+        let exception_bits = early.take_sized(values, sizes.code);
+        let output_stride = max_stream_len(&layout).next_multiple_of(16);
+        let output = late.take(chunks * output_stride as usize);
+        let lane_words: [Pointer<u16>; PLANES] = std::array::from_fn(|_| late.take(segments * LANE_SLOT));
+        arena.go_behind(&early);
+        arena.go_behind(&late);
         let input_stride = sizes.elements * sizes.value;
         // Books, parameters and values in one piece: that keeps the alignment of the values.
         let input_len = if variant.resident { 0 } else { chunks * input_stride };
         let books = arena.take_sized(1, size_of::<DatasetBooks>() + chunks * size_of::<EncodeParameters>() + input_len).address();
         let parameters = books + size_of::<DatasetBooks>() as u64;
-        // Chunks that are not resident may be interpolated, whatever this variant says.
-        let positions = if variant.resident && !variant.interpolated { 0 } else { values };
         // Extra bits of a difference are 33 at most for 32-bit codes and 65 for 64-bit ones: see `EXTRA_WORDS` in `tokens`.
         let code_extra_words = SEGMENT * (8 * sizes.code + 1) / 32;
         let planes = std::array::from_fn(|plane| {
@@ -67,7 +73,7 @@ impl Plan for EncodePlan {
                 extra: arena.take(segments * extra_stride),
                 token_counts: arena.take(segments),
                 extra_bits: arena.take(segments),
-                lane_words: arena.take(segments * LANE_SLOT),
+                lane_words: lane_words[plane],
                 lane_or_bit_plane_words: arena.take(segments),
                 block_sizes: arena.take(segments),
                 size_sums: size_sums[plane],
@@ -75,7 +81,6 @@ impl Plan for EncodePlan {
                 extra_stride: extra_stride as u64,
             }
         });
-        let output_stride = max_stream_len(&layout).next_multiple_of(16);
         let job = EncodeJob {
             shape: shape(&layout.shape),
             chunks: chunks as u32,
@@ -94,10 +99,12 @@ impl Plan for EncodePlan {
             inputs: ConstPointer::new(memory.values),
             input: ConstPointer::new(parameters + (chunks * size_of::<EncodeParameters>()) as u64),
             input_stride: input_stride as u64,
-            codes: arena.take_sized(values, sizes.code),
-            positions: arena.take(positions),
-            exception_bits: arena.take_sized(values, sizes.code),
-            exception_list: arena.take(chunks * sizes.most_listed),
+            codes,
+            // Interpolation has ended when the first exception is gathered.
+            positions: Pointer::new(exception_bits.address()),
+            exception_bits,
+            listed_indices: arena.take(chunks * sizes.most_listed),
+            listed_bits: arena.take_sized(chunks * sizes.most_listed, sizes.code),
             mask,
             first_valid: arena.take(segments),
             last_valid: arena.take(segments),
@@ -105,7 +112,7 @@ impl Plan for EncodePlan {
             exception_sums,
             states,
             planes,
-            output: arena.take(chunks * output_stride as usize),
+            output,
             output_stride,
             host_output: Pointer::new(memory.streams),
             lengths: arena.take(chunks),
@@ -189,7 +196,7 @@ impl EncodePlan {
 
 #[cfg(test)]
 mod tests {
-    use quire_codec::{ByteOrder, Layout, Shape};
+    use quire_codec::{ByteOrder, Config, Layout, Shape};
 
     use super::*;
 
@@ -201,6 +208,18 @@ mod tests {
             EncodeVariant { inspected, interpolated, linear_grid, bit_planes, resident: false }
         });
         variants.map(|variant| EncodePlan::new(&Key { layout, chunks: 3, variant }, memory)).collect()
+    }
+
+    /// As the text of [`MAX_CHUNK_BYTES`](crate::MAX_CHUNK_BYTES) says.
+    #[test]
+    fn arrays_take_about_six_times_the_codes() {
+        for scalar in [Scalar::F32, Scalar::F64, Scalar::F16, Scalar::U8] {
+            let layout = Layout { scalar, byte_order: ByteOrder::Little, shape: Shape::new(&[256, 256, 256]).unwrap() };
+            let config = Config::absolute(1e-3).unwrap();
+            let len = EncodePlan::needed(&Key { layout, chunks: 1, variant: EncodeVariant::unknown(&layout, &config) });
+            let codes = (scalar.code_size() as u64 * layout.shape.elements()) as f64;
+            assert!((5.0..6.1).contains(&(len as f64 / codes)), "{scalar}: {len} bytes");
+        }
     }
 
     #[test]
