@@ -15,7 +15,7 @@ use crate::job::{
 };
 use crate::launch::TypeKernels;
 use crate::loaded::Loaded;
-use crate::memory::Arena;
+use crate::memory::{Arena, Gaps};
 
 /// Threads of a block that encodes lanes.
 const WARP: u32 = 32;
@@ -30,6 +30,10 @@ pub(crate) struct EncodePlan {
     len: usize,
     /// Bytes from the states on that are 0 when the job begins.
     zeroed: usize,
+    gaps: Gaps,
+    /// Behind the arrays that share memory: see [`EncodePlan::new`].
+    early_gaps: Gaps,
+    late_gaps: Gaps,
     scalar: Scalar,
     variant: EncodeVariant,
     sizes: Sizes,
@@ -118,7 +122,18 @@ impl Plan for EncodePlan {
             lengths: arena.take(chunks),
             host_lengths: Pointer::new(memory.results),
         };
-        Self { job, len: arena.len(), zeroed, scalar: layout.scalar, variant, sizes }
+        let (early_gaps, late_gaps) = (early.into_gaps(), late.into_gaps());
+        Self {
+            job,
+            len: arena.len(),
+            zeroed,
+            gaps: arena.into_gaps(),
+            early_gaps,
+            late_gaps,
+            scalar: layout.scalar,
+            variant,
+            sizes,
+        }
     }
 
     fn len(&self) -> usize {
@@ -126,17 +141,22 @@ impl Plan for EncodePlan {
     }
 
     fn enqueue(&self, stream: &CudaStream, loaded: &Loaded) -> Result<()> {
-        let Loaded { kernels, multiprocessors, .. } = loaded;
-        let TypeKernels { linear_grid, interpolation, quantize_any, fill_and_gather, tokenize, shuffle, assemble, .. } =
-            kernels.of_type(self.scalar);
-        let grid = |per_multiprocessor| self.sizes.grid(*multiprocessors, per_multiprocessor, self.sizes.segments);
-        // One set of blocks for the codes, and one for the planes of exceptions.
-        let grid_of_planes = |per_multiprocessor| {
-            let (blocks, chunks, _) = grid(per_multiprocessor);
-            (blocks, chunks, 2)
-        };
-        let job = &self.job;
         self.begin(stream, loaded)?;
+        self.gaps.watch(stream, || {
+            self.early_gaps.watch(stream, || self.enqueue_coding(stream, loaded))?;
+            self.late_gaps.watch(stream, || self.enqueue_assembling(stream, loaded))
+        })
+    }
+}
+
+impl EncodePlan {
+    /// Launches the kernels that make tokens or bit planes of values: the last to read the early arrays.
+    fn enqueue_coding(&self, stream: &CudaStream, loaded: &Loaded) -> Result<()> {
+        let Loaded { kernels, multiprocessors, .. } = loaded;
+        let TypeKernels { linear_grid, interpolation, quantize_any, fill_and_gather, tokenize, shuffle, .. } =
+            kernels.of_type(self.scalar);
+        let job = &self.job;
+        let grid = |per_multiprocessor| self.grid(loaded, per_multiprocessor);
         // Types without this kernel have no lattices, and the host has seen whether their chunks are constant.
         if self.variant.inspected
             && let Some(linear_grid) = linear_grid
@@ -151,20 +171,30 @@ impl Plan for EncodePlan {
             quantize.launch(stream, grid(16), THREADS, job, ())?;
         }
         fill_and_gather.launch(stream, grid(16), THREADS, job, ())?;
-        if self.variant.bit_planes {
-            shuffle.launch(stream, grid_of_planes(16), THREADS, job, ())?;
-        } else {
-            tokenize.launch(stream, grid_of_planes(4), THREADS, job, ())?;
+        let (code_planes, per_multiprocessor) = if self.variant.bit_planes { (shuffle, 16) } else { (tokenize, 4) };
+        let (blocks, chunks, _) = grid(per_multiprocessor);
+        // One set of blocks for the codes, and one for the planes of exceptions.
+        code_planes.launch(stream, (blocks, chunks, 2), THREADS, job, ())
+    }
+
+    /// Launches the kernels that make a stream of tokens or bit planes: the first to write the late arrays.
+    fn enqueue_assembling(&self, stream: &CudaStream, loaded: &Loaded) -> Result<()> {
+        let Loaded { kernels, multiprocessors, .. } = loaded;
+        let job = &self.job;
+        if !self.variant.bit_planes {
             kernels.choose_book.launch(stream, (PLANES as u32, job.chunks, 1), CHOOSE_THREADS, job, ())?;
-            kernels.encode_lanes.launch(stream, grid(32), WARP, job, ())?;
+            kernels.encode_lanes.launch(stream, self.grid(loaded, 32), WARP, job, ())?;
         }
-        assemble.launch(stream, grid(8), THREADS, job, ())?;
+        kernels.of_type(self.scalar).assemble.launch(stream, self.grid(loaded, 8), THREADS, job, ())?;
         let pieces = job.output_stride.div_ceil(CHECKSUM_PIECE as u64) as usize;
         kernels.checksum_and_copy.launch(stream, self.sizes.grid(*multiprocessors, 3, pieces), THREADS, job, ())
     }
-}
 
-impl EncodePlan {
+    /// Launch grid for work on segments.
+    fn grid(&self, loaded: &Loaded, per_multiprocessor: u32) -> (u32, u32, u32) {
+        self.sizes.grid(loaded.multiprocessors, per_multiprocessor, self.sizes.segments)
+    }
+
     /// A plan for [`EncodePlan::inspect`] alone, with the few arrays that it needs.
     pub(crate) fn for_inspection(key: &Key<EncodeVariant>, memory: &Memory) -> Self {
         let mut arena = Arena::new(memory.arrays);
@@ -173,18 +203,19 @@ impl EncodePlan {
         let parameters = arena.take(key.chunks);
         let whole = Self::new(key, &Memory { arrays: 0, ..*memory });
         let job = EncodeJob { states, parameters, ..whole.job };
-        Self { job, len: arena.len(), zeroed, ..whole }
+        Self { job, len: arena.len(), zeroed, gaps: arena.into_gaps(), ..whole }
     }
 
     /// Launches the kernels that look at the chunks, and tell the host whether they are constant and on which lattice. `parameters` are there. The type is one
     /// of those that may have lattices.
     pub(crate) fn inspect(&self, stream: &CudaStream, loaded: &Loaded) -> Result<()> {
-        let Loaded { kernels, multiprocessors, .. } = loaded;
-        let job = &self.job;
-        self.begin(stream, loaded)?;
+        let (kernels, job) = (&loaded.kernels, &self.job);
         let inspect = &known(&kernels.of_type(self.scalar).linear_grid)?.inspect;
-        inspect.launch(stream, self.sizes.grid(*multiprocessors, 2, self.sizes.segments), THREADS, job, ())?;
-        kernels.report_inspections.launch(stream, (job.chunks.div_ceil(THREADS), 1, 1), THREADS, job, ())
+        self.begin(stream, loaded)?;
+        self.gaps.watch(stream, || {
+            inspect.launch(stream, self.grid(loaded, 2), THREADS, job, ())?;
+            kernels.report_inspections.launch(stream, (job.chunks.div_ceil(THREADS), 1, 1), THREADS, job, ())
+        })
     }
 
     /// Launches the kernel that fetches the parameters and clears what is 0 at first.
