@@ -187,7 +187,6 @@ fn constants() -> String {
         tokens: TWICE_MIN_ZEROS_PER_STRETCH;
     };
     let renamed = [
-        ("SEGMENT_LOG", u64::from(alphabet::SEGMENT.ilog2())),
         ("RUNS_OF_ZEROS", alphabet::FIRST_RUN[0] as u64),
         ("RUNS_OF_MINUS_ONE", alphabet::FIRST_RUN[1] as u64),
         ("RUNS_OF_ONE", alphabet::FIRST_RUN[2] as u64),

@@ -27,15 +27,15 @@ const MAX_SESSIONS: usize = 8;
 pub(crate) const MAX_STAGINGS: usize = 2 * MAX_SESSIONS;
 /// After an attempt to open a device that may succeed later (no memory), the next one is made no sooner.
 const RETRY: Duration = Duration::from_secs(10);
-/// Bytes that malloc must have for a failure to open a device to count as lasting. Without them the driver may have had too few as well, which it reports in
-/// many ways: its library is not found, for one.
+/// A failure to open a device counts as lasting only where malloc still has this many bytes. Otherwise the driver may have lacked memory as well. It reports
+/// that in many ways, such as a library that is not found.
 const OPENING_BYTES: usize = 128 << 20;
 
 static DEVICES: [OnceCell<Device>; MAX_DEVICES] = [const { OnceCell::new() }; MAX_DEVICES];
 /// Why devices could not be opened, and when that was found.
 static FAILURES: Mutex<Vec<(usize, Error, Instant)>> = Mutex::new(Vec::new());
-/// The process that has asked for a device, or 0 while there is none and no driver. A CUDA context does not live on in a forked child, and locks may be held
-/// there for ever.
+/// The process that has asked for a device; 0 if none has, or if there is no driver. A forked child cannot use its parent's CUDA context, and may wait for ever
+/// for a lock that a thread of the parent held.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// A GPU with everything that is kept from call to call.
@@ -148,7 +148,7 @@ pub fn device_in_steps(ordinal: usize, go_on: &dyn Fn() -> bool) -> Result<&'sta
     }
     failures.retain(|(failed, ..)| *failed != ordinal);
     slot.get_or_try_init(|| Device::open(ordinal, go_on)).inspect_err(|error| {
-        // A lack of the host's memory is no reason not to try again; nor is one that has kept the reason from being noted.
+        // The host may have memory again later. So a lack of it is not noted, and neither is a reason that there was no memory to copy.
         let note = error.clone();
         if error.can_be_noted() && note == *error {
             let _ = memory::push(&mut failures, (ordinal, note, Instant::now()));

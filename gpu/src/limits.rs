@@ -6,7 +6,7 @@ use crate::error::{Error, Result, reason};
 
 /// Longest chunk for the GPU in bytes of its codes: values of 1 and 2 bytes have codes of 4. Indices in kernels have 32 bits. A job that compresses
 /// takes about six times the bytes of its codes in device memory.
-pub const MAX_CHUNK_BYTES: u64 = 1 << 30;
+const MAX_CHUNK_BYTES: u64 = 1 << 30;
 /// Chunks with more than [`MAX_SHORT_ROWS`] rows, each of fewer values than this, are not for the GPU.
 const MIN_COLUMNS: u64 = 32;
 /// See [`MIN_COLUMNS`].

@@ -1,4 +1,4 @@
-//! Memory that grows and stays: on the device, and pinned on the host. The crate's unsafe code is here and in `launch.rs`.
+//! Memory that grows and stays: on the device, and pinned on the host.
 
 use std::ffi::c_void;
 use std::ops::Range;

@@ -429,7 +429,7 @@ __device__ __forceinline__ void restore_planes(const DecodeJob& job, const Plane
     C* values = plane_values<C>(job, CODES);
     const DecodePlaneState& plane = state.planes[CODES];
     if (passes.writes_values) {
-      const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
+      const DecodeParameters& parameters = stream_parameters(job);
       const StoreValue<V> store = {chunk_output(job), parameters.step, LimitValues<V>(parameters), parameters.big_endian != 0};
       run_codes_pass<C>(passes.codes, job, plane, values, store, true);
     } else {

@@ -62,7 +62,7 @@ __device__ void restore_any(const DecodeJob& job) {
   const DecodeState& state = job.states[blockIdx.y];
   report(job, state);
   if (state.error) return;
-  const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
+  const DecodeParameters& parameters = stream_parameters(job);
   const Code* codes = plane_values<Code>(job, CODES);
   for (u32 index = blockIdx.x * THREADS + threadIdx.x; index < job.shape.elements; index += gridDim.x * THREADS) {
     const Code code = codes[index];

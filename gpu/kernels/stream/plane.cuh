@@ -318,8 +318,8 @@ __device__ bool fill_table(const u8* lengths, u16* custom) {
 __device__ void find_blocks(const DecodeJob& job, u32 part) {
   __shared__ u64 scratch[WARPS + 1];
   __shared__ u8 lengths[SYMBOLS];
-  const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
-  const u8* stream = job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters);
+  const DecodeParameters& parameters = stream_parameters(job);
+  const u8* stream = chunk_stream(job);
   DecodeState& state = job.states[blockIdx.y];
   const u32 t = threadIdx.x;
   const u64 chunk_slot = u64(blockIdx.y) * job.segments, stream_len = parameters.stream_len;

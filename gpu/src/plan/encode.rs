@@ -241,7 +241,7 @@ mod tests {
         variants.map(|variant| EncodePlan::new(&Key { layout, chunks: 3, variant }, memory)).collect()
     }
 
-    /// As the text of [`MAX_CHUNK_BYTES`](crate::MAX_CHUNK_BYTES) says.
+    /// As the text of `MAX_CHUNK_BYTES` says.
     #[test]
     fn arrays_take_about_six_times_the_codes() {
         for scalar in [Scalar::F32, Scalar::F64, Scalar::F16, Scalar::U8] {
