@@ -83,8 +83,8 @@ void check_gaps(const char* kernel) {
     for (size_t i = 0; i < size; i++) {
       if (static_cast<unsigned char>(start[i]) == GAP_BYTE) continue;
       auto& [allocation, length] = *std::prev(allocations.upper_bound(start));
-      fprintf(stderr, "kernel %s has written %zu bytes behind an array that ends %td bytes from the start of an allocation of %zu bytes\n", kernel, i,
-              start - allocation, length);
+      fprintf(stderr, "kernel %s has written %zu bytes behind the end of an array, which is %td bytes from the start of an allocation of %zu bytes\n", kernel,
+              i, start - allocation, length);
       abort();
     }
   }

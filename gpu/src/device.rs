@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 
 use cudarc::driver::{CudaContext, result};
 use once_cell::sync::OnceCell;
-use quire_codec::{Layout, memory};
+use quire_codec::memory;
 
 use crate::card::Card;
 use crate::error::{Context as _, Error, Reason, Result, kernels_not_built, reason};
 use crate::launch::{FUNCTIONS, ThreadGuard, driver_is_present, has_function, open_context};
-use crate::limits::check_layout;
 use crate::loaded::Loaded;
 use crate::memory::{PinnedMemory, device_of};
 use crate::session::Session;
@@ -340,14 +339,6 @@ impl Device {
         &self.stagings
     }
 
-    /// Whether chunks of a layout are for the GPU.
-    ///
-    /// # Errors
-    /// `Unsupported`, with the reason.
-    pub fn check_layout(layout: &Layout) -> Result<()> {
-        check_layout(layout)
-    }
-
     /// A session for one caller; waits where all are in use.
     pub(crate) fn lease(&'static self) -> Result<Lease<Session>> {
         Lease::take(self, &self.sessions, Session::new)
@@ -368,12 +359,6 @@ pub(crate) struct Lease<T: Lent> {
     /// Whether the caller has waited for all that was started.
     ended: bool,
     _thread: ThreadGuard,
-}
-
-impl Lease<Session> {
-    pub(crate) fn session(&mut self) -> &mut Session {
-        self.lent()
-    }
 }
 
 impl<T: Lent> Lease<T> {
@@ -397,6 +382,7 @@ impl<T: Lent> Lease<T> {
         Ok(lease)
     }
 
+    /// What is lent.
     pub(crate) fn lent(&mut self) -> &mut T {
         #[expect(clippy::unwrap_used, reason = "only `drop` takes it, and `Lease::take` hands out no lease without it")]
         self.lent.as_mut().unwrap()

@@ -230,7 +230,7 @@ pub(crate) fn clear(stream: &CudaStream, address: Address, len: usize) -> Result
 fn fill(stream: &CudaStream, address: Address, byte: u8, len: usize) -> Result<()> {
     stream.context().bind_to_thread().context("binding the CUDA context")?;
     // SAFETY: inside the session's device memory.
-    unsafe { result::memset_d8_async(address, byte, len, stream.cu_stream()) }.context("filling GPU memory")
+    unsafe { result::memset_d8_async(address, byte, len, stream.cu_stream()) }.context("clearing GPU memory")
 }
 
 /// Copies bytes that need not be pinned, and waits.
@@ -252,7 +252,7 @@ const GAP: usize = if cfg!(quire_emulated) { 256 } else { 0 };
 /// Gaps are filled with this byte. The emulator knows them by it: see `GAP_BYTE` in gpu/emulator/driver.cpp.
 const GAP_BYTE: u8 = 0x9d;
 
-/// The gaps behind arrays. The arrays of a job are in one allocation, so that no tool of CUDA's sees a kernel that writes behind an array.
+/// The gaps behind arrays of a job. These arrays are in one allocation, so that tools of CUDA's do not see a kernel that writes behind one of them.
 #[derive(Debug, Default)]
 pub(crate) struct Gaps(Vec<Address>);
 
@@ -274,7 +274,8 @@ impl Gaps {
 pub(crate) struct Arena {
     base: Address,
     len: usize,
-    gaps: Gaps,
+    /// Behind the arrays.
+    pub(crate) gaps: Gaps,
 }
 
 impl Arena {
@@ -315,10 +316,5 @@ impl Arena {
     /// Bytes of all arrays so far.
     pub(crate) fn len(&self) -> usize {
         self.len
-    }
-
-    /// The gaps behind the arrays.
-    pub(crate) fn into_gaps(self) -> Gaps {
-        self.gaps
     }
 }

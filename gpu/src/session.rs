@@ -20,10 +20,10 @@ use quire_codec::{Config, Layout, Unverified, Workspace, memory};
 use crate::chunk::{Chunk, ChunkRoom};
 use crate::copy::{beside, copy, is_split};
 use crate::declare::Address;
+use crate::device::Device;
 use crate::error::{Context as _, Error, Result, reason};
 use crate::job::{DECODE_OK, DatasetBooks, DecodeParameters, DecodeState, EncodeParameters};
 use crate::launch::Graph;
-use crate::limits::check_layout;
 use crate::loaded::Loaded;
 use crate::memory::{DeviceMemory, PinnedMemory, bytes_of, download, read_plain, upload};
 use crate::parameters::{constant_parameters, dataset_books, decode_parameters, encode_parameters, may_have_lattice};
@@ -227,8 +227,8 @@ impl Session {
 
     /// Sends a stream and starts decompressing it. Returns the job's number among `decoders`.
     pub(crate) fn start_decompressing(&mut self, loaded: &Loaded, stream: Unverified<'_>) -> Result<usize> {
-        let (layout, parameters, variant) = decode_parameters(stream)?;
-        check_layout(&layout)?;
+        let (layout, parameters, variant) = decode_parameters(stream, stream.bytes().len())?;
+        Device::check_layout(&layout)?;
         let stream = stream.bytes();
         let fetched = stream.len() <= FETCHED;
         let key = Key { layout, chunks: 1, variant: DecodeVariant { fetched, ..variant } };

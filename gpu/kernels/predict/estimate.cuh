@@ -16,7 +16,7 @@ constexpr u32 WEIGHED_COUNTS = 10;
 /// Each count times its logarithm. The squares of one count do not wait for those of another.
 __device__ __forceinline__ void weigh(const u32 (&counts)[WEIGHED_COUNTS], u64 (&weighted)[WEIGHED_COUNTS]) {
   u32 logarithms[WEIGHED_COUNTS];
-  log2_fixed_of_all(counts, logarithms);
+  log2_fixed(counts, logarithms);
 #pragma unroll
   for (u32 i = 0; i < WEIGHED_COUNTS; i++) weighted[i] = u64(counts[i]) * logarithms[i];
 }

@@ -159,7 +159,7 @@ shared_structs! {
         pub extra_stride: u64,
     }
 
-    /// A batch of chunks to compress.
+    /// A batch of chunks to compress. `mask`, `codes`, `positions` and `exception_bits` are gone when lanes are encoded or a stream is written.
     #[derive(Default)]
     pub struct EncodeJob {
         /// Shape of a chunk.

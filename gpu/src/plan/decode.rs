@@ -106,7 +106,7 @@ impl Plan for DecodePlan {
             output_stride: stride * sizes.value as u64,
             host_results: Pointer::new(memory.results),
         };
-        Self { job, len: arena.len(), zeroed, gaps: arena.into_gaps(), scalar: layout.scalar, variant, sizes }
+        Self { job, len: arena.len(), zeroed, gaps: arena.gaps, scalar: layout.scalar, variant, sizes }
     }
 
     fn len(&self) -> usize {
@@ -207,5 +207,33 @@ impl DecodePlan {
         });
         let blocks = move |items| self.sizes.grid(multiprocessors, 8, items).0;
         of_rows.chain(of_axes).map(move |(kind, axis, items)| PlanePass { kind, axis, blocks: blocks(items) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quire_codec::{ByteOrder, Layout, Shape};
+
+    use super::*;
+
+    /// Sets of resident chunks are as long as memory for the largest variant allows.
+    #[test]
+    fn no_variant_is_larger_than_the_largest() {
+        for scalar in [Scalar::F32, Scalar::F64, Scalar::F16, Scalar::U8] {
+            let layout = Layout { scalar, byte_order: ByteOrder::Little, shape: Shape::new(&[5, 64, 96]).unwrap() };
+            let needed = |variant| DecodePlan::needed(&Key { layout, chunks: 3, variant });
+            let largest = needed(DecodeVariant::LARGEST);
+            for flags in 0..32u32 {
+                let [rows_in_blocks, interpolated, in_place, tokens, bit_planes] =
+                    std::array::from_fn(|bit| flags >> bit & 1 == 1);
+                let variant =
+                    DecodeVariant { rows_in_blocks, interpolated, in_place, tokens, bit_planes, ..DecodeVariant::LARGEST };
+                for exceptions in [Exceptions::None, Exceptions::Listed, Exceptions::Many] {
+                    for columns in [Columns::ByPass, Columns::Joined, Columns::Whole] {
+                        assert!(needed(DecodeVariant { exceptions, columns, ..variant }) <= largest);
+                    }
+                }
+            }
+        }
     }
 }

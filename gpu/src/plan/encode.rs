@@ -122,14 +122,13 @@ impl Plan for EncodePlan {
             lengths: arena.take(chunks),
             host_lengths: Pointer::new(memory.results),
         };
-        let (early_gaps, late_gaps) = (early.into_gaps(), late.into_gaps());
         Self {
             job,
             len: arena.len(),
             zeroed,
-            gaps: arena.into_gaps(),
-            early_gaps,
-            late_gaps,
+            gaps: arena.gaps,
+            early_gaps: early.gaps,
+            late_gaps: late.gaps,
             scalar: layout.scalar,
             variant,
             sizes,
@@ -203,7 +202,7 @@ impl EncodePlan {
         let parameters = arena.take(key.chunks);
         let whole = Self::new(key, &Memory { arrays: 0, ..*memory });
         let job = EncodeJob { states, parameters, ..whole.job };
-        Self { job, len: arena.len(), zeroed, gaps: arena.into_gaps(), ..whole }
+        Self { job, len: arena.len(), zeroed, gaps: arena.gaps, ..whole }
     }
 
     /// Launches the kernels that look at the chunks, and tell the host whether they are constant and on which lattice. `parameters` are there. The type is one

@@ -143,9 +143,10 @@ impl<'a> Compressing<'a> {
         are_packed: bool,
     ) -> std::result::Result<Vec<Stream>, Failure> {
         let count = set.len();
+        // Of a chunk: its address and its parameters, to look at it and to compress it; boxes to fill and to gather it; runs to pack and to deliver its stream.
         let table_len =
-            2 * (size_of::<Address>() + size_of::<EncodeParameters>()) + 3 * size_of::<CopiedBox>() + 2 * size_of::<CopiedRun>();
-        // Each variant of a chunk has three tables and its books, each way of copying one.
+            2 * (size_of::<Address>() + size_of::<EncodeParameters>() + size_of::<CopiedBox>() + size_of::<CopiedRun>());
+        // Each variant has tables of addresses, parameters and runs, and its books. The rest are tables of the whole set.
         session.reserve_tables(count * table_len + VARIANTS * size_of::<DatasetBooks>() + FILL_LEN, 4 * VARIANTS + 8)?;
         session.results.grow(count * size_of::<u64>())?;
         session.streams.grow(count * aligned(max_stream_len(self.layout)) as usize)?;
