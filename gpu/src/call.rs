@@ -10,8 +10,8 @@ use crate::error::{Error, Result, reason};
 use crate::session::Session;
 
 impl Device {
-    /// Sends a chunk to the GPU and starts compressing it there. The chunk is not needed any more when this returns. From pinned memory it is sent without a copy
-    /// on the way.
+    /// Sends a chunk to the GPU and starts compressing it there. The chunk is not needed any more when this returns. From pinned memory it is sent without a
+    /// copy on the way.
     ///
     /// # Errors
     /// `Unsupported`, `OutOfMemory` or `Failed`.
@@ -155,8 +155,8 @@ pub struct Decompressing {
 }
 
 impl Decompressing {
-    /// Waits for the chunk and writes it to `chunk`, which has its length. After an error its contents are unspecified. To pinned memory it comes without a copy
-    /// on the way.
+    /// Waits for the chunk and writes it to `chunk`, which has its length. After an error its contents are unspecified. To pinned memory it comes without a
+    /// copy on the way.
     ///
     /// # Errors
     /// `Refused` for a stream that is not as FORMAT.md says, `Unsupported` if `chunk` has another length, `Failed`.

@@ -46,9 +46,9 @@ pub(crate) struct Session {
     ring: Ring,
     direct: PinnedMemory,
     results: PinnedMemory,
-    /// What the kernels fetch: a chunk's parameters, or a stream with its own. It never grows: its address is in recorded launches.
+    /// What the kernels fetch: a chunk's parameters, or a stream behind its parameters. It never grows: its address is in recorded launches.
     inbox: PinnedMemory,
-    /// For the choice of grids, and of predictors that are not chosen on tiles, which is the codec's own.
+    /// For what the codec chooses: grids, and predictors that are not chosen on tiles.
     workspace: Boxed<Workspace>,
     tiles: TileMeter,
     encoders: Vec<Recorded<EncodePlan>>,

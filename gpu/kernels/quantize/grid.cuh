@@ -86,7 +86,9 @@ __device__ void restore_any(const DecodeJob& job) {
 extern "C" __global__ void __launch_bounds__(THREADS) quantize_any_f32(const __grid_constant__ EncodeJob job) { make_codes<float, AnyCoder<float>>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) quantize_any_f64(const __grid_constant__ EncodeJob job) { make_codes<double, AnyCoder<double>>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) quantize_any_f16(const __grid_constant__ EncodeJob job) { make_codes<Binary16, AnyCoder<Binary16>>(job); }
-extern "C" __global__ void __launch_bounds__(THREADS) quantize_any_bf16(const __grid_constant__ EncodeJob job) { make_codes<BFloat16, AnyCoder<BFloat16>>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) quantize_any_bf16(const __grid_constant__ EncodeJob job) {
+  make_codes<BFloat16, AnyCoder<BFloat16>>(job);
+}
 extern "C" __global__ void __launch_bounds__(THREADS) quantize_any_byte(const __grid_constant__ EncodeJob job) { make_codes<Byte, AnyCoder<Byte>>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) restore_any_f32(const __grid_constant__ DecodeJob job) { restore_any<float>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) restore_any_f64(const __grid_constant__ DecodeJob job) { restore_any<double>(job); }
