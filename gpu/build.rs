@@ -38,7 +38,7 @@ const KNOWS_COMPRESS_MODE: (u32, u32) = (12, 8);
 
 fn main() {
     let output = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    println!("cargo::rustc-check-cfg=cfg(quire_kernels)");
+    println!("cargo::rustc-check-cfg=cfg(quire_kernels, quire_emulated)");
     for path in ["kernels", "src/declare.rs", "src/job"] {
         println!("cargo::rerun-if-changed={path}");
     }
@@ -54,6 +54,9 @@ fn main() {
         Some((nvcc, version)) => {
             compile(&nvcc, version, &output);
             println!("cargo::rustc-cfg=quire_kernels");
+            if nvcc.ends_with("gpu/emulator/nvcc") {
+                println!("cargo::rustc-cfg=quire_emulated");
+            }
         }
         None if required => panic!("QUIRE_REQUIRE_CUDA=1, but {NO_NVCC}"),
         // Who has said NVCC=none knows it.
@@ -184,7 +187,6 @@ fn constants() -> String {
         tokens: TWICE_MIN_ZEROS_PER_STRETCH;
     };
     let renamed = [
-        ("SEGMENT_LOG", u64::from(alphabet::SEGMENT.ilog2())),
         ("RUNS_OF_ZEROS", alphabet::FIRST_RUN[0] as u64),
         ("RUNS_OF_MINUS_ONE", alphabet::FIRST_RUN[1] as u64),
         ("RUNS_OF_ONE", alphabet::FIRST_RUN[2] as u64),

@@ -281,7 +281,7 @@ fn compress_on(
     config: &Config,
     kept: &mut Vec<u8>,
 ) -> std::result::Result<Option<Compressed>, Obstacle> {
-    let mut compressed = device.compress_from(chunk, layout, config)?;
+    let mut compressed = device.compress(chunk, layout, config)?;
     if compressed.bytes().is_some() {
         return Ok(Some(compressed));
     }
@@ -297,7 +297,7 @@ fn decompress_on(
     stream: Unverified<'_>,
     chunk: ChunkRoom<'_>,
 ) -> std::result::Result<&'static Device, Obstacle> {
-    device.decompress(stream)?.finish_in(chunk)?;
+    device.decompress(stream)?.finish(chunk)?;
     Ok(device)
 }
 

@@ -61,6 +61,35 @@ void check_fences(char* start, size_t size) {
   }
 }
 
+/// Gaps behind arrays within an allocation, and their lengths. A gap is one from when it is filled with GAP_BYTE until it is filled with another byte: see
+/// `Gaps` in gpu/src/memory.rs.
+constexpr unsigned char GAP_BYTE = 0x9d;
+std::map<char*, size_t> gaps;
+
+void fill_bytes(char* start, unsigned char byte, size_t size) {
+  std::lock_guard guard(lock);
+  memset(start, byte, size);
+  if (byte == GAP_BYTE) {
+    gaps[start] = size;
+  } else {
+    gaps.erase(start);
+  }
+}
+
+/// Ends the process if a gap has been written to.
+void check_gaps(const char* kernel) {
+  std::lock_guard guard(lock);
+  for (auto& [start, size] : gaps) {
+    for (size_t i = 0; i < size; i++) {
+      if (static_cast<unsigned char>(start[i]) == GAP_BYTE) continue;
+      auto& [allocation, length] = *std::prev(allocations.upper_bound(start));
+      fprintf(stderr, "kernel %s has written %zu bytes behind the end of an array, which is %td bytes from the start of an allocation of %zu bytes\n", kernel,
+              i, start - allocation, length);
+      abort();
+    }
+  }
+}
+
 char* allocate(size_t size) {
   char* start = static_cast<char*>(aligned_alloc(4096, (size + 2 * FENCE + 4095) / 4096 * 4096));
   if (!start) return nullptr;
@@ -85,6 +114,7 @@ int release_memory(char* start) {
     madvise(start, pages, MADV_DONTNEED);
     mprotect(start, pages, PROT_NONE);
   }
+  gaps.erase(gaps.lower_bound(start), gaps.lower_bound(start + found->second));
   allocations.erase(found);
   device_allocations.erase(start);
   return 0;
@@ -253,7 +283,7 @@ API cuMemcpyDtoHAsync_v2(void* to, Address from, size_t size, Stream* stream) {
 API cuMemsetD8Async(Address to, unsigned char value, size_t size, Stream* stream) {
   void* start = reinterpret_cast<void*>(to);
   if (!is_inside(start, size)) return INVALID_VALUE;
-  return enqueue(stream, [=] { memset(start, value, size); });
+  return enqueue(stream, [=] { fill_bytes(static_cast<char*>(start), value, size); });
 }
 
 API cuStreamCreate(Stream** stream, unsigned) { return *stream = new Stream, OK; }
@@ -310,5 +340,6 @@ API cuLaunchKernel(const Kernel* kernel, unsigned x, unsigned y, unsigned z, uns
   // Machine code that does not do what its source says: tests name a kernel that does nothing.
   static const char* const broken = getenv("QUIRE_EMULATOR_BROKEN");
   if (broken && kernel->name == std::string(broken)) return OK;
-  return enqueue(stream, Launch{kernel->name, {x, y, z}, {threads, 1, 1}, kernel->bind(arguments)});
+  const Launch launch = {kernel->name, {x, y, z}, {threads, 1, 1}, kernel->bind(arguments)};
+  return enqueue(stream, [launch] { launch(), check_gaps(launch.name); });
 }

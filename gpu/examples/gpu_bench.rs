@@ -152,7 +152,7 @@ fn chunk_row(
     let mut decompress = Vec::new();
     for _ in 0..repeats + 3 {
         let clock = Instant::now();
-        let compressed = device.compress(&chunk, &layout, &config).expect("compresses");
+        let compressed = device.compress(chunk.as_slice(), &layout, &config).expect("compresses");
         let length = compressed.len();
         compressed.copy_to(&mut buffer[..length]).expect("compresses");
         compress.push(clock.elapsed().as_secs_f64() * 1e6);
@@ -160,7 +160,7 @@ fn chunk_row(
         device
             .decompress(Unverified::read(&expected).expect("a header"))
             .expect("decompresses")
-            .finish(&mut restored)
+            .finish(restored.as_mut_slice())
             .expect("decompresses");
         decompress.push(clock.elapsed().as_secs_f64() * 1e6);
     }
@@ -197,7 +197,7 @@ fn threshold_row(device: &'static Device, field: &[f32], edge: usize, repeats: u
         };
         workspace.compress(&chunk, &layout, &config, &mut stream).expect("compresses");
         lap(&mut times[0]);
-        let compressed = device.compress(&chunk, &layout, &config).expect("compresses");
+        let compressed = device.compress(chunk.as_slice(), &layout, &config).expect("compresses");
         let length = compressed.len();
         compressed.copy_to(&mut buffer[..length]).expect("compresses");
         lap(&mut times[1]);
@@ -208,7 +208,7 @@ fn threshold_row(device: &'static Device, field: &[f32], edge: usize, repeats: u
         device
             .decompress(Unverified::read(&stream).expect("a header"))
             .expect("decompresses")
-            .finish(&mut restored)
+            .finish(restored.as_mut_slice())
             .expect("decompresses");
         lap(&mut times[3]);
         check(&chunk, &restored, &layout, &config);

@@ -21,6 +21,14 @@ __device__ __forceinline__ const u8* chunk_values(const EncodeJob& job) {
   return job.inputs ? reinterpret_cast<const u8*>(job.inputs[blockIdx.y]) : job.input + blockIdx.y * job.input_stride;
 }
 
+/// What the host has read of this chunk's stream.
+__device__ __forceinline__ const DecodeParameters& stream_parameters(const DecodeJob& job) {
+  return *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
+}
+
+/// The stream of this chunk.
+__device__ __forceinline__ const u8* chunk_stream(const DecodeJob& job) { return job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters); }
+
 /// Where the values of this chunk are written.
 __device__ __forceinline__ u8* chunk_output(const DecodeJob& job) {
   return job.outputs ? reinterpret_cast<u8*>(job.outputs[blockIdx.y]) : job.output + blockIdx.y * job.output_stride;

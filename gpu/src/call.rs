@@ -10,20 +10,14 @@ use crate::error::{Error, Result, reason};
 use crate::session::Session;
 
 impl Device {
-    /// Sends a chunk to the GPU and starts compressing it there. The chunk is not needed any more when this returns.
+    /// Sends a chunk to the GPU and starts compressing it there. The chunk is not needed any more when this returns. From pinned memory it is sent without a
+    /// copy on the way.
     ///
     /// # Errors
     /// `Unsupported`, `OutOfMemory` or `Failed`.
-    pub fn compress(&'static self, chunk: &[u8], layout: &Layout, config: &Config) -> Result<Compressed> {
-        self.compress_from(chunk.into(), layout, config)
-    }
-
-    /// Compresses a chunk that may be in pinned memory, from which it is sent without a copy on the way.
-    ///
-    /// # Errors
-    /// Those of [`Device::compress`].
-    pub fn compress_from(&'static self, chunk: Chunk<'_>, layout: &Layout, config: &Config) -> Result<Compressed> {
+    pub fn compress<'a>(&'static self, chunk: impl Into<Chunk<'a>>, layout: &Layout, config: &Config) -> Result<Compressed> {
         Self::check_layout(layout)?;
+        let chunk = chunk.into();
         let len = chunk.bytes.len();
         if len as u64 != layout.chunk_bytes() {
             return Err(Error::Unsupported(reason!("chunk has {len} bytes, its layout says {}", layout.chunk_bytes())));
@@ -50,11 +44,11 @@ impl Device {
 
     fn compress_settled(&'static self, chunk: Chunk<'_>, layout: &Layout, config: &Config) -> Result<Compressed> {
         let mut lease = self.lease()?;
-        let started = lease.session().start_compressing(self.loaded(), chunk, layout, config);
+        let started = lease.lent().start_compressing(self.loaded(), chunk, layout, config);
         let job = lease.check(started)?;
-        let waited = lease.session().wait();
+        let waited = lease.lent().wait();
         lease.check(waited)?;
-        let length = lease.session().stream_len();
+        let length = lease.lent().stream_len();
         Ok(Compressed { lease, job, length })
     }
 
@@ -65,7 +59,7 @@ impl Device {
     /// `Unsupported`, `OutOfMemory`, `Failed`, or `Refused` for a stream whose header already is wrong.
     pub fn decompress(&'static self, stream: Unverified<'_>) -> Result<Decompressing> {
         let mut lease = self.lease()?;
-        let started = lease.session().start_decompressing(self.loaded(), stream);
+        let started = lease.lent().start_decompressing(self.loaded(), stream);
         let job = lease.check(started)?;
         Ok(Decompressing { lease, job, scalar: stream.header().layout.scalar })
     }
@@ -107,7 +101,7 @@ impl Compressor for OnDevice<'_> {
     fn decompress(&mut self, output: &mut Compressed, chunk: &mut [u8]) -> Result<()> {
         let Fetched { stream, workspace } = &mut self.fetched;
         memory::resize(stream, output.length)?;
-        let received = output.lease.session().copy_stream(output.job, stream);
+        let received = output.lease.lent().copy_stream(output.job, stream);
         output.lease.check(received)?;
         Ok(workspace.decompress_values(&Verified::just_made(stream)?, chunk)?)
     }
@@ -138,7 +132,7 @@ impl Compressed {
     #[must_use]
     pub fn bytes(&mut self) -> Option<&[u8]> {
         let (job, length) = (self.job, self.length);
-        self.lease.session().stream_on_host(job, length)
+        self.lease.lent().stream_on_host(job, length)
     }
 
     /// Copies the stream to `target`, which has its length.
@@ -147,7 +141,7 @@ impl Compressed {
     /// `Failed`.
     pub fn copy_to(mut self, target: &mut [u8]) -> Result<()> {
         assert_eq!(target.len(), self.length, "room for the stream, no more, no less");
-        let fetched = self.lease.session().copy_stream(self.job, target);
+        let fetched = self.lease.lent().copy_stream(self.job, target);
         self.lease.end(fetched)
     }
 }
@@ -161,21 +155,15 @@ pub struct Decompressing {
 }
 
 impl Decompressing {
-    /// Waits for the chunk and writes it to `chunk`, which has its length. After an error its contents are unspecified.
+    /// Waits for the chunk and writes it to `chunk`, which has its length. After an error its contents are unspecified. To pinned memory it comes without a
+    /// copy on the way.
     ///
     /// # Errors
     /// `Refused` for a stream that is not as FORMAT.md says, `Unsupported` if `chunk` has another length, `Failed`.
-    pub fn finish(self, chunk: &mut [u8]) -> Result<()> {
-        self.finish_in(chunk.into())
-    }
-
-    /// Waits for the chunk, and fetches it to room that may be pinned memory, to which it comes without a copy on the way.
-    ///
-    /// # Errors
-    /// Those of [`Decompressing::finish`].
-    pub fn finish_in(mut self, chunk: ChunkRoom<'_>) -> Result<()> {
+    pub fn finish<'a>(mut self, chunk: impl Into<ChunkRoom<'a>>) -> Result<()> {
+        let chunk = chunk.into();
         let (scalar, job, device) = (self.scalar, self.job, self.lease.device());
-        let session = self.lease.session();
+        let session = self.lease.lent();
         let fetched = if scalar.is_pair() {
             device.pair_buffers.with(chunk.bytes.len(), |values| {
                 session.copy_values(job, (&mut *values).into())?;

@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 
 use cudarc::driver::{CudaContext, result};
 use once_cell::sync::OnceCell;
-use quire_codec::{Layout, memory};
+use quire_codec::memory;
 
 use crate::card::Card;
 use crate::error::{Context as _, Error, Reason, Result, kernels_not_built, reason};
 use crate::launch::{FUNCTIONS, ThreadGuard, driver_is_present, has_function, open_context};
-use crate::limits::check_layout;
 use crate::loaded::Loaded;
 use crate::memory::{PinnedMemory, device_of};
 use crate::session::Session;
@@ -27,15 +26,15 @@ const MAX_SESSIONS: usize = 8;
 pub(crate) const MAX_STAGINGS: usize = 2 * MAX_SESSIONS;
 /// After an attempt to open a device that may succeed later (no memory), the next one is made no sooner.
 const RETRY: Duration = Duration::from_secs(10);
-/// Bytes that malloc must have for a failure to open a device to count as lasting. Without them the driver may have had too few as well, which it reports in
-/// many ways: its library is not found, for one.
+/// A failure to open a device counts as lasting only where malloc still has this many bytes. Otherwise the driver may have lacked memory as well. It reports
+/// that in many ways, such as a library that is not found.
 const OPENING_BYTES: usize = 128 << 20;
 
 static DEVICES: [OnceCell<Device>; MAX_DEVICES] = [const { OnceCell::new() }; MAX_DEVICES];
 /// Why devices could not be opened, and when that was found.
 static FAILURES: Mutex<Vec<(usize, Error, Instant)>> = Mutex::new(Vec::new());
-/// The process that has asked for a device, or 0 while there is none and no driver. A CUDA context does not live on in a forked child, and locks may be held
-/// there for ever.
+/// The process that has asked for a device; 0 if none has, or if there is no driver. A forked child cannot use its parent's CUDA context, and may wait for ever
+/// for a lock that a thread of the parent held.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// A GPU with everything that is kept from call to call.
@@ -148,7 +147,7 @@ pub fn device_in_steps(ordinal: usize, go_on: &dyn Fn() -> bool) -> Result<&'sta
     }
     failures.retain(|(failed, ..)| *failed != ordinal);
     slot.get_or_try_init(|| Device::open(ordinal, go_on)).inspect_err(|error| {
-        // A lack of the host's memory is no reason not to try again; nor is one that has kept the reason from being noted.
+        // The host may have memory again later. So a lack of it is not noted, and neither is a reason that there was no memory to copy.
         let note = error.clone();
         if error.can_be_noted() && note == *error {
             let _ = memory::push(&mut failures, (ordinal, note, Instant::now()));
@@ -340,14 +339,6 @@ impl Device {
         &self.stagings
     }
 
-    /// Whether chunks of a layout are for the GPU.
-    ///
-    /// # Errors
-    /// `Unsupported`, with the reason.
-    pub fn check_layout(layout: &Layout) -> Result<()> {
-        check_layout(layout)
-    }
-
     /// A session for one caller; waits where all are in use.
     pub(crate) fn lease(&'static self) -> Result<Lease<Session>> {
         Lease::take(self, &self.sessions, Session::new)
@@ -368,12 +359,6 @@ pub(crate) struct Lease<T: Lent> {
     /// Whether the caller has waited for all that was started.
     ended: bool,
     _thread: ThreadGuard,
-}
-
-impl Lease<Session> {
-    pub(crate) fn session(&mut self) -> &mut Session {
-        self.lent()
-    }
 }
 
 impl<T: Lent> Lease<T> {
@@ -397,6 +382,7 @@ impl<T: Lent> Lease<T> {
         Ok(lease)
     }
 
+    /// What is lent.
     pub(crate) fn lent(&mut self) -> &mut T {
         #[expect(clippy::unwrap_used, reason = "only `drop` takes it, and `Lease::take` hands out no lease without it")]
         self.lent.as_mut().unwrap()

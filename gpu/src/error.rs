@@ -34,7 +34,7 @@ pub(crate) fn kernels_not_built() -> Error {
 }
 
 /// Why. Where there is no memory for a text, it says so instead.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Reason(Cow<'static, str>);
 
 /// Replaces a text that there is no memory for.
@@ -55,12 +55,6 @@ impl Error {
             }
             Self::NoHostMemory(_) | Self::Refused => false,
         }
-    }
-}
-
-impl Default for Reason {
-    fn default() -> Self {
-        Self::from("")
     }
 }
 

@@ -55,7 +55,6 @@ pub use chunk::{Chunk, ChunkRoom};
 pub use cores::idle_cores;
 pub use device::{Device, card, device, device_in_steps, device_of_address, free_workspaces, is_forked, visible_devices};
 pub use error::{Error, Reason, Result};
-pub use limits::MAX_CHUNK_BYTES;
 pub use resident::{ArrayAxes, Failure, Fault, PackedStreams, Part, Resident, ResidentStream};
 pub use staging::Staging;
 pub use statistics::{Statistics, statistics};

@@ -1,4 +1,4 @@
-//! Memory that grows and stays: on the device, and pinned on the host. The crate's unsafe code is here and in `launch.rs`.
+//! Memory that grows and stays: on the device, and pinned on the host.
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::{CudaContext, CudaStream, result, sys};
+use quire_codec::memory;
 
 use crate::declare::{Address, Pointer, SharedStruct};
 use crate::error::{Context as _, Error, Result, reason};
@@ -222,9 +223,14 @@ pub(crate) fn download(stream: &CudaStream, from: Address, to: Address, len: usi
 
 /// Starts filling device memory with zeros.
 pub(crate) fn clear(stream: &CudaStream, address: Address, len: usize) -> Result<()> {
+    fill(stream, address, 0, len)
+}
+
+/// Starts filling device memory with a byte.
+fn fill(stream: &CudaStream, address: Address, byte: u8, len: usize) -> Result<()> {
     stream.context().bind_to_thread().context("binding the CUDA context")?;
     // SAFETY: inside the session's device memory.
-    unsafe { result::memset_d8_async(address, 0, len, stream.cu_stream()) }.context("clearing GPU memory")
+    unsafe { result::memset_d8_async(address, byte, len, stream.cu_stream()) }.context("clearing GPU memory")
 }
 
 /// Copies bytes that need not be pinned, and waits.
@@ -241,6 +247,25 @@ pub(crate) fn upload_and_wait(context: &CudaContext, bytes: &[u8], to: &DeviceMe
     unsafe { result::stream::synchronize(std::ptr::null_mut()) }.context("waiting for the GPU")
 }
 
+/// Bytes of the gap behind each array of an [`Arena`]. There are gaps only in builds for the emulator, which watches them.
+const GAP: usize = if cfg!(quire_emulated) { 256 } else { 0 };
+/// Gaps are filled with this byte. The emulator knows them by it: see `GAP_BYTE` in gpu/emulator/driver.cpp.
+const GAP_BYTE: u8 = 0x9d;
+
+/// The gaps behind arrays of a job. These arrays are in one allocation, so that tools of CUDA's do not see a kernel that writes behind one of them.
+#[derive(Debug, Default)]
+pub(crate) struct Gaps(Vec<Address>);
+
+impl Gaps {
+    /// Has the gaps watched during the launches of `launch`.
+    pub(crate) fn watch(&self, stream: &CudaStream, launch: impl FnOnce() -> Result<()>) -> Result<()> {
+        let fill_all = |byte| self.0.iter().try_for_each(|&gap| fill(stream, gap, byte, GAP));
+        fill_all(GAP_BYTE)?;
+        launch()?;
+        fill_all(0)
+    }
+}
+
 /// Memory from which arrays are taken one behind the other, at addresses that any access is aligned to.
 ///
 /// The memory's address is known when the first array is taken, so that every pointer is final. To learn how much memory the arrays need,
@@ -249,11 +274,13 @@ pub(crate) fn upload_and_wait(context: &CudaContext, bytes: &[u8], to: &DeviceMe
 pub(crate) struct Arena {
     base: Address,
     len: usize,
+    /// Behind the arrays.
+    pub(crate) gaps: Gaps,
 }
 
 impl Arena {
     pub(crate) fn new(base: Address) -> Self {
-        Self { base, len: 0 }
+        Self { base, len: 0, gaps: Gaps::default() }
     }
 
     /// An array of `count` entries, of the type that the field points to. `c_void` is not `Copy`: see [`Arena::take_sized`].
@@ -268,8 +295,22 @@ impl Arena {
 
     fn take_bytes(&mut self, bytes: usize) -> Address {
         let at = self.len.next_multiple_of(256);
-        self.len = at + bytes;
+        self.len = at + bytes + GAP;
+        if GAP > 0 {
+            // Without memory to note it, a gap is not watched.
+            let _ = memory::push(&mut self.gaps.0, self.base + (at + bytes) as u64);
+        }
         self.base + at as u64
+    }
+
+    /// An arena whose arrays begin behind those of this one. Several such arenas share memory: their arrays are needed at different times.
+    pub(crate) fn fork(&self) -> Self {
+        Self { base: self.base, len: self.len, gaps: Gaps::default() }
+    }
+
+    /// Goes on behind the arrays of a fork.
+    pub(crate) fn go_behind(&mut self, fork: &Self) {
+        self.len = self.len.max(fork.len);
     }
 
     /// Bytes of all arrays so far.

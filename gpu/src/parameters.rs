@@ -151,13 +151,9 @@ pub(crate) fn may_have_lattice(chunk: &[u8], layout: &Layout, config: &Config) -
     }
 }
 
-/// Layout of a stream, its parameters for the kernels, and the variant of its launches. Constant and stored streams are not for the GPU.
-pub(crate) fn decode_parameters(stream: Unverified<'_>) -> Result<(Layout, DecodeParameters, DecodeVariant)> {
-    decode_parameters_of(stream, stream.bytes().len())
-}
-
-/// The layout, kernel parameters and launch variant of a stream of `length` bytes. `stream` may hold only its first bytes: those of both headers.
-pub(crate) fn decode_parameters_of(stream: Unverified<'_>, length: usize) -> Result<(Layout, DecodeParameters, DecodeVariant)> {
+/// The layout of a stream of `length` bytes, its parameters for the kernels, and the variant of its launches. Constant and stored streams are not for the GPU.
+/// `stream` may hold only the first bytes: both headers.
+pub(crate) fn decode_parameters(stream: Unverified<'_>, length: usize) -> Result<(Layout, DecodeParameters, DecodeVariant)> {
     let header = stream.header();
     let (stream, body) = (stream.bytes(), stream.body());
     let (scalar, shape) = (header.layout.scalar, &header.layout.shape);

@@ -52,7 +52,8 @@ impl Ring {
         Ok(Self { memory: PinnedMemory::new(context.clone()), pieces: [pieces()?, pieces()?], halves: [event()?, event()?] })
     }
 
-    /// Makes the ring long enough for a transfer of `len` bytes. Its address is in no recorded launch, but transfers may be under way.
+    /// Makes the ring long enough for a transfer of `len` bytes. Earlier transfers may be under way, and end before it grows. No recorded launch has its
+    /// address.
     fn reserve(&mut self, stream: &CudaStream, len: usize) -> Result<()> {
         let needed = HEAD_BYTES + len.min(2 * ROUND);
         if self.memory.len() < needed {
@@ -80,7 +81,7 @@ impl Ring {
                 if there - sent < piece && there < part.len() {
                     return;
                 }
-                // What goes in front goes with the first piece.
+                // The head goes with the first piece.
                 let front = if number == 0 && sent == 0 { head.len() } else { 0 };
                 let (at, len) = (sent as u64, there - sent + front);
                 if started.is_ok() {

@@ -20,10 +20,10 @@ use quire_codec::{Config, Layout, Unverified, Workspace, memory};
 use crate::chunk::{Chunk, ChunkRoom};
 use crate::copy::{beside, copy, is_split};
 use crate::declare::Address;
+use crate::device::Device;
 use crate::error::{Context as _, Error, Result, reason};
 use crate::job::{DECODE_OK, DatasetBooks, DecodeParameters, DecodeState, EncodeParameters};
 use crate::launch::Graph;
-use crate::limits::check_layout;
 use crate::loaded::Loaded;
 use crate::memory::{DeviceMemory, PinnedMemory, bytes_of, download, read_plain, upload};
 use crate::parameters::{constant_parameters, dataset_books, decode_parameters, encode_parameters, may_have_lattice};
@@ -36,7 +36,7 @@ use crate::tiles::TileMeter;
 const DIRECT: usize = 4 << 20;
 /// Longest streams that the kernels fetch from pinned memory themselves. Longer streams are sent piece by piece, as they are copied to pinned memory.
 const FETCHED: usize = 512 << 10;
-/// Recorded jobs that a session keeps of each direction.
+/// Most recorded jobs that a session keeps for each direction.
 const KEPT: usize = 16;
 
 /// See the module's text.
@@ -46,9 +46,9 @@ pub(crate) struct Session {
     ring: Ring,
     direct: PinnedMemory,
     results: PinnedMemory,
-    /// What the kernels fetch: a chunk's parameters, or a stream with its own. It never grows: its address is in recorded launches.
+    /// What the kernels fetch: a chunk's parameters, or a stream behind its parameters. It never grows: its address is in recorded launches.
     inbox: PinnedMemory,
-    /// For the choice of grids, and of predictors that are not chosen on tiles, which is the codec's own.
+    /// For what the codec chooses: grids, and predictors that are not chosen on tiles.
     workspace: Boxed<Workspace>,
     tiles: TileMeter,
     encoders: Vec<Recorded<EncodePlan>>,
@@ -102,7 +102,7 @@ impl Session {
         *self.workspace = Workspace::default();
     }
 
-    /// Makes the memory long enough. If some of it moves, all recordings are dropped, as they have its old address; also if the driver has no memory.
+    /// Makes the memory long enough. Before any of it grows, all recordings are dropped: they have the old addresses.
     fn reserve(&mut self, device_len: usize, direct_len: usize, results_len: usize) -> Result<()> {
         if device_len > self.memory.len() || direct_len > self.direct.len() || results_len > self.results.len() {
             self.encoders.clear();
@@ -113,7 +113,7 @@ impl Session {
         self.results.grow(results_len)
     }
 
-    /// Drops all recordings, and their count.
+    /// Drops all recordings, and takes them out of the statistics.
     pub(crate) fn forget_recorded(&mut self) {
         RECORDED.fetch_sub((self.encoders.len() + self.decoders.len()) as u64, Ordering::Relaxed);
         self.encoders.clear();
@@ -192,7 +192,8 @@ impl Session {
                 None => Ok(workspace.choose(chunk, layout, config).map(|(grid, predictor)| Choice::Made(grid, predictor))?),
             }
         };
-        // To start measuring tiles takes this thread a few microseconds. A helper takes longer to wake up, so that a chunk which is sent without helpers waits.
+        // This thread takes a few microseconds to start measuring tiles, and a helper takes longer to wake up. So tiles come first, unless helpers send the
+        // chunk meanwhile.
         let is_sent_by_many = !is_pinned && is_split(chunk.len());
         let (sent, choice) = if TileChoice::is_made_for(layout, config) && !is_sent_by_many {
             let choice = choose();
@@ -226,8 +227,8 @@ impl Session {
 
     /// Sends a stream and starts decompressing it. Returns the job's number among `decoders`.
     pub(crate) fn start_decompressing(&mut self, loaded: &Loaded, stream: Unverified<'_>) -> Result<usize> {
-        let (layout, parameters, variant) = decode_parameters(stream)?;
-        check_layout(&layout)?;
+        let (layout, parameters, variant) = decode_parameters(stream, stream.bytes().len())?;
+        Device::check_layout(&layout)?;
         let stream = stream.bytes();
         let fetched = stream.len() <= FETCHED;
         let key = Key { layout, chunks: 1, variant: DecodeVariant { fetched, ..variant } };

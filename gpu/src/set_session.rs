@@ -113,13 +113,13 @@ impl SetSession {
         Ok(to)
     }
 
-    /// Starts sending a table to an address in device memory. It takes session among the tables.
+    /// Starts sending a table to an address in device memory. The host's copy takes room among the tables.
     pub(crate) fn send<T: Plain>(&mut self, table: &[T], to: Address) -> Result<()> {
         let stream = self.stream.clone();
         self.send_in(&stream, table, to)
     }
 
-    /// Starts sending a table to an address in device memory, in a stream of the caller's. It takes session among the tables.
+    /// As [`SetSession::send`], in a stream of the caller's.
     pub(crate) fn send_in<T: Plain>(&mut self, stream: &CudaStream, table: &[T], to: Address) -> Result<()> {
         let (bytes, at) = (bytes_of_all(table), self.tables_len);
         self.tables_len = (at + bytes.len()).next_multiple_of(TABLE_ALIGNMENT);

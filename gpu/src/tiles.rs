@@ -28,8 +28,8 @@ use crate::memory::{DeviceMemory, PinnedMemory, clear, read_plain, upload};
 use crate::parameters::fills_of;
 use crate::plan::known;
 
-/// What a kernel makes of a layout before its tiles are measured: where their values are, and their neighbours in interpolation. It stays for the
-/// chunks of that layout that follow.
+/// Tables that a kernel makes for a layout before tiles are measured: where the values of a tile are, and their neighbours in interpolation. They stay for
+/// the chunks of that layout that follow.
 pub(crate) struct TileTables {
     memory: DeviceMemory,
     /// The layout's shape, and the number of candidates.

@@ -17,25 +17,16 @@ static_assert(BIT_PLANE_BYTES == THREADS, "a thread has a byte of a plane");
 
 enum BitPlaneMode { EMPTY_PLANE = 0, DENSE_PLANE = 1, SPARSE_PLANE = 2 };
 
-/// Numbers with the sign as the lowest bit.
 template <typename C>
-struct Folded {
-  typedef u32 Type;
-};
-template <>
-struct Folded<i64> {
-  typedef u64 Type;
-};
-
-template <typename C>
-constexpr u32 MOST_BIT_PLANES = 8 * sizeof(typename Folded<C>::Type);
+constexpr u32 MOST_BIT_PLANES = 8 * sizeof(typename Unsigned<C>::Type);
 /// The longest block: all bit planes are sparse, and none of their bytes is 0. (Our encoder writes such bit planes as dense ones.)
 template <typename C>
 constexpr u32 MOST_BYTES = (1 + MOST_BIT_PLANES<C> / 4 + MOST_BIT_PLANES<C> * (FLAG_BYTES + BIT_PLANE_WORDS / 2 + BIT_PLANE_BYTES) + 3) / 4 * 4;
 
+/// A number with its sign as the lowest bit.
 template <typename C>
-__device__ __forceinline__ typename Folded<C>::Type fold(C value) {
-  typedef typename Folded<C>::Type F;
+__device__ __forceinline__ typename Unsigned<C>::Type fold(C value) {
+  typedef typename Unsigned<C>::Type F;
   constexpr u32 top = 8 * sizeof(F) - 1;
   const F negative = F(0) - F(value);
   return negative << 1 ^ (F(0) - (negative >> top));
@@ -93,7 +84,7 @@ struct ShuffleShared : DifferenceShared<C> {
   u8 nibbles[MOST_BIT_PLANES<C> * BIT_PLANE_WORDS];
   BitPlaneCounts counts[MOST_BIT_PLANES<C>];
   u64 sums[MOST_BIT_PLANES<C> + 1];
-  typename Folded<C>::Type any[WARPS];
+  typename Unsigned<C>::Type any[WARPS];
 };
 
 /// For each bit plane the sums over the bit planes before it, by a warp; behind the last, the sums over all.
@@ -115,7 +106,7 @@ __device__ __forceinline__ void sum_bit_planes(u64* sums, u32 count, const Sums&
 template <typename C>
 __device__ __forceinline__ void write_bit_planes(ShuffleShared<C>& shared, const EncodeJob& job, u32 plane_number, u32 segment, u32 length,
                                              const EightDifferences<C>& own) {
-  typedef typename Folded<C>::Type F;
+  typedef typename Unsigned<C>::Type F;
   const EncodePlane& plane = job.planes[plane_number];
   const u64 slot = u64(blockIdx.y) * job.segments + segment;
   const u32 t = threadIdx.x, first = t * VALUES_PER_THREAD;
@@ -318,7 +309,7 @@ __device__ __forceinline__ bool find_bit_planes(UnshuffleShared<C>& shared, cons
 /// FORMAT.md says for integers of `most` bits. For LANE_THREADS threads, all of which get the same answer.
 template <typename C>
 __device__ bool read_bit_planes(UnshuffleShared<C>& shared, const u8* stream, u32 size, u32 most, u32 length) {
-  typedef typename Folded<C>::Type F;
+  typedef typename Unsigned<C>::Type F;
   const u32 t = threadIdx.x, words = ceil_div(length, 32), count = stream[0];
   bool good = true;
   if (warp_id() == 0) good = find_bit_planes(shared, stream, size, count, most, words);
@@ -379,7 +370,7 @@ __device__ bool read_bit_planes(UnshuffleShared<C>& shared, const u8* stream, u3
         good = good && (mode == DENSE_PLANE || nibble_of(words_of_lane[half]) == nibbles[half]);
       }
     }
-    // All lanes call this, also those that have found a fault.
+    // All lanes take part, also those that have found a fault.
     const bool is_empty = !__any_sync(ALL_LANES, words_of_lane[0] | words_of_lane[1]);
     if (number == count - 1 && is_empty) good = false;
     shared.plane_words[number][lane_id()] = words_of_lane[0];
@@ -415,7 +406,7 @@ __device__ bool unshuffle_block(const DecodeJob& job, u32 number, const DecodePl
   UnshuffleShared<C>& shared = reinterpret_cast<UnshuffleShared<C>&>(memory);
   const DecodePlane& plane = job.planes[number];
   const u64 slot = u64(blockIdx.y) * job.segments + index;
-  const u32* input = reinterpret_cast<const u32*>(job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters));
+  const u32* input = reinterpret_cast<const u32*>(chunk_stream(job));
   const u32 start = plane.lane_starts[slot];
   const u32 first = index * SEGMENT, length = min(state.elements - first, SEGMENT), halves = plane.lane_or_bit_plane_words[slot];
   C* values = static_cast<C*>(plane.values) + u64(blockIdx.y) * plane.stride + first;

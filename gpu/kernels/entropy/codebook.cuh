@@ -189,12 +189,14 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) choose_book(const _
   const u64 margin = bits / CUSTOM_GAIN_DIVISOR;
   bool build = policy == POLICY_CUSTOM;
   if (policy == POLICY_AUTO) {
-    u64 total = block_sum(count, shared.scratch);
+    const u32 total_and_count[2] = {u32(block_sum(count, shared.scratch)), count};
     u64 information = 0;
     if (count > 0) {
-      // log2_fixed may be almost two units below the logarithm. With two units more for the count, the entropy is never too high.
-      u64 log_total = log2_fixed(total), log_count = log2_fixed(count) + 2;
-      information = count * (log_total > log_count ? log_total - log_count : 0);
+      u32 logarithms[2];
+      log2_fixed(total_and_count, logarithms);
+      // A result may be almost two units below the logarithm. With two units more for the count, the entropy is never too high.
+      const u32 log_total = logarithms[0], log_count = logarithms[1] + 2;
+      information = u64(count) * (log_total > log_count ? log_total - log_count : 0);
     }
     const u64 entropy = block_sum(information, shared.scratch) >> LOG_FRACTION;
     const u32 expected = book_bytes(BOOK_BITS_A_SYMBOL * SYMBOLS + BOOK_BITS_A_CODE * u32(__syncthreads_count(count > 0)));

@@ -173,11 +173,11 @@ struct ExpandSum {
 /// Whether the `lanes` lanes of a block that has `tokens` tokens have no 1 bit behind its last token, and no word behind it (FORMAT.md §9.1).
 __device__ __forceinline__ bool lanes_end_well(const LanesEnd& end, u32 lanes, u32 tokens) {
   if (end.rounds == NONE) return false;
-  // After `end.rounds` rounds all words have been read, and all bits that are left are 0. So a block with at least as many tokens as these rounds have
-  // leaves nothing behind its last one.
+  // After `end.rounds` rounds all words have been read, and all bits that are left are 0. A block that has a token for each lane in all of these rounds leaves
+  // nothing behind its last token.
   if (tokens >= end.rounds * lanes) return true;
-  // Otherwise the last token must be in the last of these rounds, before which there was a 1 bit or a word left. The lanes behind that token's
-  // lane have no token in this round, so they must have had no 1 bit left before the round.
+  // Otherwise the last token must be in the last of these rounds: before that round there was a 1 bit or a word left. The lanes behind the last token's lane
+  // have no token in the round. So they must have had no 1 bit left before it.
   const u32 before = (end.rounds - 1) * lanes;
   return tokens > before && end.lanes_before >> (tokens - before) == 0;
 }
@@ -241,7 +241,7 @@ __device__ bool expand_plane_block(const DecodeJob& job, u32 number, const Decod
   const u64 slot = u64(blockIdx.y) * job.segments + index;
   const LanesEnd end = plane.lane_ends[slot];
   const u32 count = plane.extra_sizes[slot], start = plane.lane_starts[slot] + plane.lane_or_bit_plane_words[slot], length = block_length(state, index);
-  const u16* words = reinterpret_cast<const u16*>(job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters)) + start;
+  const u16* words = reinterpret_cast<const u16*>(chunk_stream(job)) + start;
   const u64 first = u64(index) << state.block_log;
   const u32 zero_symbol = plane.table[blockIdx.y][0] >> 4;
   const BlockSymbols symbols = {reinterpret_cast<const uint2*>(plane.symbols + u64(blockIdx.y) * job.segments * SEGMENT + first),

@@ -259,8 +259,8 @@ struct LaneState {
   }
 
   /// Each lane by itself decodes the bits that are left when all words are read, until all its bits are 0. Returns the number of rounds after which all
-  /// lanes are at that point, and which lanes had a 1 bit before the last of these rounds. If `most` rounds are not enough, the number is NONE. If no round
-  /// follows, there are no such lanes. That only happens if the block has no lane words, or is refused because its last one is 0.
+  /// lanes are at that point, and which lanes had a 1 bit before the last of these rounds. If `most` rounds are not enough, the number is NONE. If no lane has
+  /// a 1 bit at first, the set of lanes is empty: the block has no lane words, or its last one is 0, so that the block is refused.
   __device__ __forceinline__ LanesEnd decode_rest(SharedTable table, u8* symbols, u32 most) {
     const u32 start = rounds;
     u32 mine = rounds;
@@ -316,7 +316,7 @@ extern "C" __global__ void __launch_bounds__(LANE_THREADS) decode_lanes(const __
   const SharedRing<RING_BYTES> ring(rings[warp_id()]);
   const DecodeState& state = job.states[blockIdx.y];
   if (state.error) return;
-  const u16* stream = reinterpret_cast<const u16*>(job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters));
+  const u16* stream = reinterpret_cast<const u16*>(chunk_stream(job));
   u32 table_of = PLANES;
   // An item is LANE_WARPS neighbouring blocks of one plane, which a block of threads decodes at a time.
   u32 item = blockIdx.x;
@@ -342,8 +342,8 @@ extern "C" __global__ void __launch_bounds__(LANE_THREADS) decode_lanes(const __
         table_of = number;
       }
       if (!is_there) continue;
-      // FORMAT.md §9.1: the last word is not 0, and no lane gets a word after the last round. Only the first is tested here. A lane that gets the last
-      // word, which is not 0, has a 1 bit left. So at least one more round follows: the round before the word was not the last.
+      // FORMAT.md §9.1: the last word is not 0, and no lane gets a word after the last round. Only the first rule is tested, as the second follows from it:
+      // a lane that gets a last word other than 0 has a 1 bit left, and another round decodes it.
       const bool is_good = count == 0 || from[count - 1] != 0;
       u8* symbols = plane.symbols + u64(blockIdx.y) * job.segments * SEGMENT + (u64(index) << plane_state.block_log);
       const u32 most = ceil_div(block_length(plane_state, index), plane_state.lanes);

@@ -3,25 +3,9 @@
 
 #include "../common.cuh"
 
-/// log2 of a value in units of 2^-16, rounded down, or one unit less.
-__device__ __forceinline__ u64 log2_fixed(u64 value) {
-  u32 whole = 63 - __clzll(i64(value));
-  u64 mantissa = whole >= 31 ? value >> (whole - 31) : value << (31 - whole);
-  u64 result = whole;
-  for (u32 bit = 0; bit < LOG_FRACTION; bit++) {
-    mantissa = (mantissa * mantissa) >> 31;
-    result <<= 1;
-    if (mantissa >> 32) {
-      mantissa >>= 1;
-      result |= 1;
-    }
-  }
-  return result;
-}
-
-/// `log2_fixed` of many values at once, 0 for a value of 0. The squares of one value do not wait for those of another.
+/// log2 of each value in units of 2^-16, rounded down, or one unit less; 0 for a value of 0. The squares of one value do not wait for those of another.
 template <u32 N>
-__device__ __forceinline__ void log2_fixed_of_all(const u32 (&values)[N], u32 (&results)[N]) {
+__device__ __forceinline__ void log2_fixed(const u32 (&values)[N], u32 (&results)[N]) {
   u32 mantissas[N];
 #pragma unroll
   for (u32 i = 0; i < N; i++) {

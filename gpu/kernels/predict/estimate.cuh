@@ -16,12 +16,13 @@ constexpr u32 WEIGHED_COUNTS = 10;
 /// Each count times its logarithm. The squares of one count do not wait for those of another.
 __device__ __forceinline__ void weigh(const u32 (&counts)[WEIGHED_COUNTS], u64 (&weighted)[WEIGHED_COUNTS]) {
   u32 logarithms[WEIGHED_COUNTS];
-  log2_fixed_of_all(counts, logarithms);
+  log2_fixed(counts, logarithms);
 #pragma unroll
   for (u32 i = 0; i < WEIGHED_COUNTS; i++) weighted[i] = u64(counts[i]) * logarithms[i];
 }
 
-/// Bits that tell residuals of two kinds apart. Arguments: the weighted numbers of all residuals, of the first kind and of the second.
+/// Bits that tell things of two kinds apart: n log2(n) - a log2(a) - b log2(b) for a of the first kind and b of the second, n in all. Arguments are these
+/// products.
 __device__ __forceinline__ u64 split_bits(u64 all, u64 first, u64 second) { return all > first + second ? all - first - second : 0; }
 
 /// Estimated bits of the values that need more than a residual, of a kind of interpolation. Where a fill value may be masked, zeros cannot. `gain`: the bits
@@ -32,7 +33,8 @@ __device__ __forceinline__ u32 bits_of_outliers(const TileJob& job, const TileSu
   return OUTLIER_BITS * sums.outliers[kind] + as_escapes - gain;
 }
 
-/// Estimate of the bits that `values` residuals with these counts take, in fixed point. `outlier_bits`: those of values that need more.
+/// Estimate of the bits that `values` residuals with these counts take, in fixed point. They say which residuals are 0, with or without a look at the residual
+/// before; the signs of the others; where their highest bits are; and the bits below these. `outlier_bits`: those of values that need more.
 __device__ __forceinline__ u64 estimated_bits(const ResidualCounts& counts, u32 values, u32 outlier_bits) {
   const u32 zeros = counts.zeros, nonzero = values - zeros, low_bits = counts.lengths - nonzero, rises = min(counts.rises, min(nonzero, zeros));
   const u32 weighed[WEIGHED_COUNTS] = {

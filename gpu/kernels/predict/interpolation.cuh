@@ -258,7 +258,7 @@ struct DecodeSide {
   LimitValues<V> limits;
 
   __device__ __forceinline__ DecodeSide(const DecodeJob& job, u32 level)
-      : DecodeSide(job, *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride), level) {}
+      : DecodeSide(job, stream_parameters(job), level) {}
   __device__ __forceinline__ DecodeSide(const DecodeJob& job, const DecodeParameters& parameters, u32 level)
       : job(job),
         residuals(plane_values<Code>(job, CODES)),

@@ -372,7 +372,7 @@ __device__ __forceinline__ void sum_along(u32 axis, Blocks blocks, const Shape& 
   sum_axis<C>(blocks, values, join, shape.elements / (inner * extent), extent, inner, sum, store);
 }
 
-/// A pass over a plane; undoing the prediction takes one an axis, and two for long rows.
+/// A pass over a plane. Undoing the prediction takes a pass for each axis, and two passes for long rows.
 /// `must_store` is set where results are stored elsewhere than in `values`: then they are stored even if there is nothing to sum.
 template <typename C, typename Store>
 __device__ __forceinline__ void run_pass(u32 kind, u32 axis, Blocks blocks, const Shape& shape, u32 axes, const C* values, void* row_sums,
@@ -429,7 +429,7 @@ __device__ __forceinline__ void restore_planes(const DecodeJob& job, const Plane
     C* values = plane_values<C>(job, CODES);
     const DecodePlaneState& plane = state.planes[CODES];
     if (passes.writes_values) {
-      const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
+      const DecodeParameters& parameters = stream_parameters(job);
       const StoreValue<V> store = {chunk_output(job), parameters.step, LimitValues<V>(parameters), parameters.big_endian != 0};
       run_codes_pass<C>(passes.codes, job, plane, values, store, true);
     } else {

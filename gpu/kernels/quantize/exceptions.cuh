@@ -78,9 +78,9 @@ __device__ void fill_and_gather(const EncodeJob& job) {
   const u64 chunk_slot = u64(blockIdx.y) * job.segments;
   const u8* chunk = chunk_values(job);
   Code* codes = static_cast<Code*>(job.codes) + u64(blockIdx.y) * elements;
-  Code* list = static_cast<Code*>(job.exception_bits) + u64(blockIdx.y) * elements;
   const bool are_listed = state.exceptions <= job.most_listed;
-  u32* indices = job.exception_list + u64(blockIdx.y) * job.most_listed;
+  Code* list = static_cast<Code*>(are_listed ? job.listed_bits : job.exception_bits) + u64(blockIdx.y) * (are_listed ? job.most_listed : elements);
+  u32* indices = job.listed_indices + u64(blockIdx.y) * job.most_listed;
   const u32* first_valid = job.first_valid + chunk_slot;
   const u32* last_valid = job.last_valid + chunk_slot;
   const u32* mask = job.mask + chunk_slot * MASK_WORDS;
@@ -209,7 +209,7 @@ __device__ void write_exceptions(const DecodeJob& job) {
   if (state.planes[MASK].elements != 0 && state.exceptions_found != listed) state.error = DECODE_REFUSED;
   report(job, state);
   if (state.error || state.planes[MASK].elements == 0) return;
-  const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
+  const DecodeParameters& parameters = stream_parameters(job);
   const u32 elements = job.shape.elements;
   const u64 chunk_slot = u64(blockIdx.y) * job.segments;
   const u8* mask = plane_values<u8>(job, MASK);
@@ -245,11 +245,10 @@ __device__ void write_listed(const DecodeJob& job) {
   typedef typename ValueType<V>::Bits Bits;
   typedef typename ValueType<V>::Stored Stored;
   const DecodeState& state = job.states[blockIdx.y];
-  const u8* input = job.input + blockIdx.y * job.input_stride;
-  const auto& parameters = *reinterpret_cast<const DecodeParameters*>(input);
+  const DecodeParameters& parameters = stream_parameters(job);
   const u32 count = parameters.exceptions;
   if (state.error || count > job.most_listed) return;
-  const u32* bits = reinterpret_cast<const u32*>(input + sizeof(DecodeParameters) + parameters.body - round_up_4(count * sizeof(V)));
+  const u32* bits = reinterpret_cast<const u32*>(chunk_stream(job) + parameters.body - round_up_4(count * sizeof(V)));
   const u32* indices = bits - count;
   for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < count; i += gridDim.x * THREADS) {
     Bits value;

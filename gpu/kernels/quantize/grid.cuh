@@ -49,11 +49,6 @@ struct AnyCoder {
   }
 };
 
-template <typename V>
-__device__ void quantize_any(const EncodeJob& job) {
-  make_codes<V, AnyCoder<V>>(job);
-}
-
 /// Writes the values of all codes to the chunk.
 template <typename V>
 __device__ void restore_any(const DecodeJob& job) {
@@ -62,7 +57,7 @@ __device__ void restore_any(const DecodeJob& job) {
   const DecodeState& state = job.states[blockIdx.y];
   report(job, state);
   if (state.error) return;
-  const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
+  const DecodeParameters& parameters = stream_parameters(job);
   const Code* codes = plane_values<Code>(job, CODES);
   for (u32 index = blockIdx.x * THREADS + threadIdx.x; index < job.shape.elements; index += gridDim.x * THREADS) {
     const Code code = codes[index];
@@ -88,11 +83,13 @@ __device__ void restore_any(const DecodeJob& job) {
   }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) quantize_any_f32(const __grid_constant__ EncodeJob job) { quantize_any<float>(job); }
-extern "C" __global__ void __launch_bounds__(THREADS) quantize_any_f64(const __grid_constant__ EncodeJob job) { quantize_any<double>(job); }
-extern "C" __global__ void __launch_bounds__(THREADS) quantize_any_f16(const __grid_constant__ EncodeJob job) { quantize_any<Binary16>(job); }
-extern "C" __global__ void __launch_bounds__(THREADS) quantize_any_bf16(const __grid_constant__ EncodeJob job) { quantize_any<BFloat16>(job); }
-extern "C" __global__ void __launch_bounds__(THREADS) quantize_any_byte(const __grid_constant__ EncodeJob job) { quantize_any<Byte>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) quantize_any_f32(const __grid_constant__ EncodeJob job) { make_codes<float, AnyCoder<float>>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) quantize_any_f64(const __grid_constant__ EncodeJob job) { make_codes<double, AnyCoder<double>>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) quantize_any_f16(const __grid_constant__ EncodeJob job) { make_codes<Binary16, AnyCoder<Binary16>>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) quantize_any_bf16(const __grid_constant__ EncodeJob job) {
+  make_codes<BFloat16, AnyCoder<BFloat16>>(job);
+}
+extern "C" __global__ void __launch_bounds__(THREADS) quantize_any_byte(const __grid_constant__ EncodeJob job) { make_codes<Byte, AnyCoder<Byte>>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) restore_any_f32(const __grid_constant__ DecodeJob job) { restore_any<float>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) restore_any_f64(const __grid_constant__ DecodeJob job) { restore_any<double>(job); }
 extern "C" __global__ void __launch_bounds__(THREADS) restore_any_f16(const __grid_constant__ DecodeJob job) { restore_any<Binary16>(job); }

@@ -1,4 +1,4 @@
-// Limits of a chunk (FORMAT.md §4, §5.1, §11.3): positions of the fine grid between which all values stay that are no exceptions. CPU:
+// Limits of a chunk (FORMAT.md §4, §5.1, §11.3): two positions of the fine grid. Values that are no exceptions stay between them. CPU:
 // codec/src/quantize/limits.rs.
 //
 // All arithmetic is f64, each operation rounded by itself: the build compiles with --fmad=false.
@@ -81,7 +81,7 @@ struct Ends<V, false> {
 struct Limit {
   i32 position;  // one that is beyond all others if there is no limit
   bool is_found;
-  bool is_left;  // the position 8 s of the chunk's end is beyond it, so that a code may be, too
+  bool is_left;  // the step nearest to the chunk's end is beyond it, so that values restored without interpolation may leave it
 };
 
 /// The limit at an end of a chunk's values by FORMAT.md §11.3. For a whole warp, all of whose lanes get it.

@@ -124,12 +124,7 @@ struct LinearCoder {
   }
 };
 
-template <typename V>
-__device__ void quantize(const EncodeJob& job) {
-  make_codes<V, LinearCoder<V>>(job);
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS) quantize_f32(const __grid_constant__ EncodeJob job) { quantize<float>(job); }
-extern "C" __global__ void __launch_bounds__(THREADS) quantize_f64(const __grid_constant__ EncodeJob job) { quantize<double>(job); }
-extern "C" __global__ void __launch_bounds__(THREADS) quantize_f16(const __grid_constant__ EncodeJob job) { quantize<Binary16>(job); }
-extern "C" __global__ void __launch_bounds__(THREADS) quantize_bf16(const __grid_constant__ EncodeJob job) { quantize<BFloat16>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) quantize_f32(const __grid_constant__ EncodeJob job) { make_codes<float, LinearCoder<float>>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) quantize_f64(const __grid_constant__ EncodeJob job) { make_codes<double, LinearCoder<double>>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) quantize_f16(const __grid_constant__ EncodeJob job) { make_codes<Binary16, LinearCoder<Binary16>>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS) quantize_bf16(const __grid_constant__ EncodeJob job) { make_codes<BFloat16, LinearCoder<BFloat16>>(job); }

@@ -134,8 +134,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) open_stream(const __grid_c
   const u32 index_parts = ceil_div(job.segments, INDEX_PART);
   if (blockIdx.x < index_parts) return find_blocks(job, blockIdx.x);
   DecodeState& state = job.states[blockIdx.y];
-  const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
-  const u8* stream = job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters);
+  const DecodeParameters& parameters = stream_parameters(job);
+  const u8* stream = chunk_stream(job);
   u32 whole;
   if (join_checksum(*job.tables, reinterpret_cast<const u32*>(stream), u32(parameters.stream_len), nullptr, &state.checksum, &state.pieces_done,
                     blockIdx.x - index_parts, gridDim.x - index_parts, whole) &&

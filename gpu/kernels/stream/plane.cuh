@@ -182,8 +182,8 @@ __device__ void assemble(const EncodeJob& job) {
   if (state.exceptions <= job.most_listed) {
     constexpr u32 code_words = sizeof(typename ValueType<V>::Code) / sizeof(u32);
     const u32 count = state.exceptions, words = u32(round_up_4(count * sizeof(V)) / sizeof(u32));
-    const u32* indices = job.exception_list + u64(blockIdx.y) * job.most_listed;
-    const u32* bits = static_cast<const u32*>(job.exception_bits) + u64(blockIdx.y) * job.shape.elements * code_words;
+    const u32* indices = job.listed_indices + u64(blockIdx.y) * job.most_listed;
+    const u32* bits = static_cast<const u32*>(job.listed_bits) + u64(blockIdx.y) * job.most_listed * code_words;
     u32* list = reinterpret_cast<u32*>(stream + header_len + fixed_len);
     for (u32 word = blockIdx.x * THREADS + threadIdx.x; word < count + words; word += gridDim.x * THREADS) {
       list[word] = word < count ? indices[word] : list_word<V>(bits, count, word - count);
@@ -318,8 +318,8 @@ __device__ bool fill_table(const u8* lengths, u16* custom) {
 __device__ void find_blocks(const DecodeJob& job, u32 part) {
   __shared__ u64 scratch[WARPS + 1];
   __shared__ u8 lengths[SYMBOLS];
-  const auto& parameters = *reinterpret_cast<const DecodeParameters*>(job.input + blockIdx.y * job.input_stride);
-  const u8* stream = job.input + blockIdx.y * job.input_stride + sizeof(DecodeParameters);
+  const DecodeParameters& parameters = stream_parameters(job);
+  const u8* stream = chunk_stream(job);
   DecodeState& state = job.states[blockIdx.y];
   const u32 t = threadIdx.x;
   const u64 chunk_slot = u64(blockIdx.y) * job.segments, stream_len = parameters.stream_len;

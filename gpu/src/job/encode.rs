@@ -159,7 +159,7 @@ shared_structs! {
         pub extra_stride: u64,
     }
 
-    /// A batch of chunks to compress.
+    /// A batch of chunks to compress. `mask`, `codes`, `positions` and `exception_bits` are gone when lanes are encoded or a stream is written.
     #[derive(Default)]
     pub struct EncodeJob {
         /// Shape of a chunk.
@@ -200,10 +200,12 @@ shared_structs! {
         pub codes: Pointer<c_void>,
         /// Of an interpolated chunk: position of each value on the fine grid, from which others are predicted: `[chunk][elements]`.
         pub positions: Pointer<i32>,
-        /// Bits of the exceptions, as wide as codes: `[chunk][elements]`.
+        /// Bits of the exceptions, as wide as codes, where they are too many for a list: `[chunk][elements]`.
         pub exception_bits: Pointer<c_void>,
         /// Indices of the exceptions, ascending, where they are listed: `[chunk][most_listed]`.
-        pub exception_list: Pointer<u32>,
+        pub listed_indices: Pointer<u32>,
+        /// Bits of the exceptions, as wide as codes, where they are listed: `[chunk][most_listed]`.
+        pub listed_bits: Pointer<c_void>,
         /// Exception mask, a bit a value: `[chunk][segment][MASK_WORDS]`. 0 when the job begins if values are interpolated.
         pub mask: Pointer<u32>,
         /// Index of the first value that is no exception, or NONE: `[chunk][segment]`.

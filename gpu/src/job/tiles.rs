@@ -140,7 +140,7 @@ shared_structs! {
         pub extents: [u32; MAX_RANK],
         /// Kinds of interpolation with a rough axis that are measured in a batch: as many as axes are longer than 1, if several are.
         pub rough_kinds: u32,
-        /// Ends of rows of zeros that would take as many bits as the tiles' share of what the planes of exceptions have besides.
+        /// What the planes of exceptions take besides edges between zeros and others, as a number of such edges: the tiles' share.
         pub edges_of_planes: u32,
         /// Estimated bits per residual, in fixed point, below which interpolation has finer steps on coarse levels.
         pub finer_steps_below: u32,

@@ -16,7 +16,7 @@ use crate::job::{
     ROW_PART, ROW_PARTS, SHORT_ROWS, Shape, THREADS,
 };
 use crate::loaded::Loaded;
-use crate::memory::{Arena, clear};
+use crate::memory::{Arena, Gaps, clear};
 
 /// Up to this many segments a multiprocessor, a job takes as long as its longest block of the stream.
 const FEW_SEGMENTS: usize = 2;
@@ -31,6 +31,7 @@ pub(crate) struct DecodePlan {
     len: usize,
     /// Bytes from the states on that are 0 when the job begins.
     zeroed: usize,
+    gaps: Gaps,
     scalar: Scalar,
     variant: DecodeVariant,
     sizes: Sizes,
@@ -105,7 +106,7 @@ impl Plan for DecodePlan {
             output_stride: stride * sizes.value as u64,
             host_results: Pointer::new(memory.results),
         };
-        Self { job, len: arena.len(), zeroed, scalar: layout.scalar, variant, sizes }
+        Self { job, len: arena.len(), zeroed, gaps: arena.gaps, scalar: layout.scalar, variant, sizes }
     }
 
     fn len(&self) -> usize {
@@ -113,17 +114,24 @@ impl Plan for DecodePlan {
     }
 
     fn enqueue(&self, stream: &CudaStream, loaded: &Loaded) -> Result<()> {
+        let (words, blocks) = words_to_clear(self.zeroed, loaded.multiprocessors);
+        if self.variant.fetched {
+            loaded.kernels.fetch.launch(stream, (blocks.max(FETCHING), 1, 1), THREADS, &self.job, words)?;
+        } else {
+            clear(stream, self.job.states.address(), self.zeroed)?;
+        }
+        self.gaps.watch(stream, || self.enqueue_decoding(stream, loaded))
+    }
+}
+
+impl DecodePlan {
+    /// Launches the kernels that decode a stream.
+    fn enqueue_decoding(&self, stream: &CudaStream, loaded: &Loaded) -> Result<()> {
         let Loaded { kernels, multiprocessors, .. } = loaded;
         let Self { job, sizes, variant, .. } = self;
         let of_type = kernels.of_type(self.scalar);
         let grid = |per_multiprocessor, items| sizes.grid(*multiprocessors, per_multiprocessor, items);
         let segment_grid = |per_multiprocessor| grid(per_multiprocessor, sizes.segments);
-        let (words, blocks) = words_to_clear(self.zeroed, *multiprocessors);
-        if variant.fetched {
-            kernels.fetch.launch(stream, (blocks.max(FETCHING), 1, 1), THREADS, job, words)?;
-        } else {
-            clear(stream, job.states.address(), self.zeroed)?;
-        }
         // The first blocks of threads are for the index, the others for the checksum.
         let (blocks, chunks, _) = grid(3, job.input_stride.div_ceil(CHECKSUM_PIECE as u64) as usize);
         let index_parts = sizes.segments.div_ceil(INDEX_PART) as u32;
@@ -177,9 +185,7 @@ impl Plan for DecodePlan {
         }
         Ok(())
     }
-}
 
-impl DecodePlan {
     /// The passes that undo the prediction of an array of the chunk's shape, in order: two for long rows, and one for each slower axis at the most.
     fn passes(&self, rows_are_done: bool, columns_are_done: bool, multiprocessors: u32) -> impl Iterator<Item = PlanePass> {
         let Shape { rank, extents, strides, .. } = self.job.shape;
@@ -201,5 +207,33 @@ impl DecodePlan {
         });
         let blocks = move |items| self.sizes.grid(multiprocessors, 8, items).0;
         of_rows.chain(of_axes).map(move |(kind, axis, items)| PlanePass { kind, axis, blocks: blocks(items) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quire_codec::{ByteOrder, Layout, Shape};
+
+    use super::*;
+
+    /// Sets of resident chunks are as long as memory for the largest variant allows.
+    #[test]
+    fn no_variant_is_larger_than_the_largest() {
+        for scalar in [Scalar::F32, Scalar::F64, Scalar::F16, Scalar::U8] {
+            let layout = Layout { scalar, byte_order: ByteOrder::Little, shape: Shape::new(&[5, 64, 96]).unwrap() };
+            let needed = |variant| DecodePlan::needed(&Key { layout, chunks: 3, variant });
+            let largest = needed(DecodeVariant::LARGEST);
+            for flags in 0..32u32 {
+                let [rows_in_blocks, interpolated, in_place, tokens, bit_planes] =
+                    std::array::from_fn(|bit| flags >> bit & 1 == 1);
+                let variant =
+                    DecodeVariant { rows_in_blocks, interpolated, in_place, tokens, bit_planes, ..DecodeVariant::LARGEST };
+                for exceptions in [Exceptions::None, Exceptions::Listed, Exceptions::Many] {
+                    for columns in [Columns::ByPass, Columns::Joined, Columns::Whole] {
+                        assert!(needed(DecodeVariant { exceptions, columns, ..variant }) <= largest);
+                    }
+                }
+            }
+        }
     }
 }

@@ -19,8 +19,8 @@ use crate::tiles::ChunkBatch;
 const MAX_CHOICE: usize = 256 << 20;
 
 impl Compressing<'_> {
-    /// Starts choosing the predictors of the first `chunks` chunks in this session. Whether it did: the kernels must be able to read the chunks where they are,
-    /// in C order. Sets that choose for themselves, at the same time, take longer: their threads wait for each other's launches.
+    /// Starts choosing the predictors of the first `chunks` chunks in this session. Returns whether it did: the chunks must be in C order where they are, and
+    /// there must be memory for all of them. Otherwise each set chooses for itself, which takes longer, as threads wait for each other's launches.
     pub(super) fn start_choosing(&self, session: &mut SetSession, chunks: usize) -> Result<bool> {
         let parts = &self.values.parts[..chunks];
         let Some(choice) = &self.choice else { return Ok(false) };
@@ -30,7 +30,7 @@ impl Compressing<'_> {
         let addresses = memory::collect(parts.iter().map(|part| part.address))?;
         let tables = session.reserve_tables(chunks * (size_of::<Address>() + size_of::<EncodeParameters>()), 2);
         match tables.and_then(|()| self.start_looking(session, choice, &addresses)) {
-            // A set needs less than all of them.
+            // A single set needs less memory.
             Err(Error::OutOfMemory(_)) => {
                 session.wait()?;
                 Ok(false)
@@ -53,7 +53,7 @@ impl Compressing<'_> {
         let count = addresses.len();
         let key = self.key(count, self.unknown());
         session.results.grow(count * size_of::<Found>())?;
-        // The counts have the place of the streams.
+        // The counts are where the streams will be.
         session.streams.grow(ChunkBatch::device_len(choice, count))?;
         session.arrays.grow(EncodePlan::for_inspection(&key, &Memory::default()).len())?;
         let memory = Memory {

@@ -134,8 +134,8 @@ impl<'a> Compressing<'a> {
         Key { layout: *self.layout, chunks, variant }
     }
 
-    /// Makes the streams of a set, whose lengths are known when this returns. `are_packed`: those on the device are one behind the other in `session.streams`
-    /// then, or will be when the session's launches have ended. Otherwise they are wherever they were made.
+    /// Makes the streams of a set. Their lengths are known when this returns; their bytes are there when the session's launches have ended. If `are_packed`,
+    /// streams on the device are one behind the other in `session.streams`. Otherwise they are wherever they were made.
     pub(super) fn make(
         &self,
         session: &mut SetSession,
@@ -143,9 +143,10 @@ impl<'a> Compressing<'a> {
         are_packed: bool,
     ) -> std::result::Result<Vec<Stream>, Failure> {
         let count = set.len();
+        // Of a chunk: its address and its parameters, to look at it and to compress it; boxes to fill and to gather it; runs to pack and to deliver its stream.
         let table_len =
-            2 * (size_of::<Address>() + size_of::<EncodeParameters>()) + 3 * size_of::<CopiedBox>() + 2 * size_of::<CopiedRun>();
-        // Each variant of a chunk has three tables and its books, each way of copying one.
+            2 * (size_of::<Address>() + size_of::<EncodeParameters>() + size_of::<CopiedBox>() + size_of::<CopiedRun>());
+        // Each variant has tables of addresses, parameters and runs, and its books. The rest are tables of the whole set.
         session.reserve_tables(count * table_len + VARIANTS * size_of::<DatasetBooks>() + FILL_LEN, 4 * VARIANTS + 8)?;
         session.results.grow(count * size_of::<u64>())?;
         session.streams.grow(count * aligned(max_stream_len(self.layout)) as usize)?;
@@ -162,7 +163,7 @@ impl<'a> Compressing<'a> {
         let (mut packed, mut too_long) = (session.streams.address(), Vec::new());
         for (number, group) in groups.iter().enumerate() {
             let made = self.compress_group(session, group, addresses)?;
-            // The next group's job takes the place of these streams.
+            // Streams of other groups are copied at once: the next group's job overwrites them.
             let stay = !are_packed && number + 1 == groups.len();
             let mut runs = Vec::new();
             memory::reserve(&mut runs, made.len())?;
@@ -186,7 +187,7 @@ impl<'a> Compressing<'a> {
         Ok(streams)
     }
 
-    /// Addresses of a set's chunks in C order. Those that are not so where the caller has them are gathered.
+    /// Addresses of a set's chunks in C order. Chunks that the caller has in another order are gathered.
     fn gather(&self, session: &mut SetSession, set: &Range<usize>) -> std::result::Result<Vec<Address>, Failure> {
         let Resident { axes, parts, .. } = *self.values;
         let parts = &parts[set.clone()];
@@ -199,7 +200,7 @@ impl<'a> Compressing<'a> {
                 Some(under) => {
                     assert_eq!(under.len(), self.chunk_len(), "a chunk has all its bytes");
                     session.ring.send(&session.stream, &[], under, address)?;
-                    // The ring is free again only then.
+                    // The ring is free again when the chunk has arrived.
                     session.wait()?;
                 }
                 None => {
@@ -322,8 +323,8 @@ impl<'a> Compressing<'a> {
         Ok(stream)
     }
 
-    /// Copies chunks to the host, and has several threads look at them. What `work` returned for each. The chunks are numbers within the set, which begins with
-    /// chunk `first` of the batch.
+    /// Copies chunks to the host, and has several threads look at them. Returns what `work` returned for each. `chunks` are numbers within the set, which
+    /// begins with chunk `first` of the batch.
     fn look<T: Send>(
         &self,
         session: &mut SetSession,
@@ -386,7 +387,7 @@ fn threads_for(count: usize) -> usize {
     (cores / MAX_SET_SESSIONS).clamp(1, MAX_LOOKING).min(count.max(1))
 }
 
-/// Does `work` for the numbers 0 to `count`, on a thread for each of the states. What it returned, in their order.
+/// Does `work` for the numbers 0 to `count`, on a thread for each of the states. Returns what `work` returned, in the order of the numbers.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -405,7 +406,7 @@ fn spread<S: Send, T: Send>(
     if let Some((own, others)) = states.split_first_mut() {
         scope(|scope| {
             for state in others {
-                // Without a further thread the others do its part.
+                // If the system gives no further thread, the others do its part.
                 let take = &take;
                 let _ = Builder::new().stack_size(THREAD_STACK).spawn_scoped(scope, move || take(state));
             }

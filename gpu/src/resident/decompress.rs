@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::job::{CopiedBox, CopiedRun, DECODE_OK, DecodeParameters, DecodeState};
 use crate::launch::Kernels;
 use crate::memory::{bytes_of, upload};
-use crate::parameters::decode_parameters_of;
+use crate::parameters::decode_parameters;
 use crate::plan::{DecodePlan, DecodeVariant, Key, Plan};
 use crate::set_session::SetSession;
 
@@ -124,8 +124,9 @@ impl<'a> Decompressing<'a> {
     /// Decompresses a set. Returns how many streams the GPU refused and the CPU decoded.
     fn decompress(&self, session: &mut SetSession, set: &Range<usize>) -> std::result::Result<usize, Failure> {
         let count = set.len();
+        // Of a chunk: its address; boxes to fill and to scatter it; runs for its stream's head, its parameters, its stream, and values that the host decodes.
         let table_len = size_of::<Address>() + 2 * size_of::<CopiedBox>() + 4 * size_of::<CopiedRun>();
-        // Each variant has two tables, each way of copying one.
+        // Each variant has tables of addresses and runs. The rest are tables of the whole set.
         session.reserve_tables(count * table_len, 2 * count.min(VARIANTS) + 8)?;
         session.results.grow(count * self.head.max(size_of::<DecodeState>()))?;
         let sources = self.sources(session, set)?;
@@ -202,7 +203,7 @@ impl<'a> Decompressing<'a> {
         let header = found.header();
         let is_right = header.layout == *self.layout;
         if is_right && self.is_for_kernels && header.coding.has_planes() {
-            match decode_parameters_of(found, length) {
+            match decode_parameters(found, length) {
                 // The launches are planned by the header of the first plane.
                 Ok((_, parameters, variant))
                     if length <= head.len() || parameters.body as usize + PLANE_HEADER_LEN <= head.len() =>

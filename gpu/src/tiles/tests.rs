@@ -116,7 +116,7 @@ impl TileReport {
         let is_out_of_reach = 2 * expected.out_of_reach > TILES * choice.sample().len;
         self.without_interpolation += usize::from(choice.candidates().next().is_some() && is_out_of_reach);
 
-        let tiles = self.session.session().tiles();
+        let tiles = self.session.lent().tiles();
         tiles.start(self.device.loaded(), &choice, layout, chunk).expect("starts");
         let counts = tiles.finish(&choice).expect("measures");
         let found = (&counts, choice.decide(&counts));

@@ -15,14 +15,14 @@ fn compress_pinned(device: &'static Device, chunk: &[u8], layout: &Layout, confi
     let mut staging = device.staging(chunk.len()).expect("memory").expect("few are lent");
     let room = staging.room();
     room.bytes.copy_from_slice(chunk);
-    fetch(device.compress_from(room.chunk(), layout, config).expect("the GPU compresses"))
+    fetch(device.compress(room.chunk(), layout, config).expect("the GPU compresses"))
 }
 
 /// Decompresses a stream into pinned memory.
 fn decompress_pinned(device: &'static Device, stream: &[u8], len: usize) -> Result<Vec<u8>, Error> {
     let mut staging = device.staging(len).expect("memory").expect("few are lent");
     let stream = Unverified::read(stream).map_err(|_| Error::Refused)?;
-    device.decompress(stream)?.finish_in(staging.room())?;
+    device.decompress(stream)?.finish(staging.room())?;
     Ok(staging.room().bytes.to_vec())
 }
 

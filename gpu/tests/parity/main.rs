@@ -47,6 +47,6 @@ fn fetch(compressed: Compressed) -> Vec<u8> {
 fn decompress(device: &'static Device, stream: &[u8], len: usize) -> Result<Vec<u8>, Error> {
     let mut chunk = vec![0xee; len];
     let stream = Unverified::read(stream).map_err(|_| Error::Refused)?;
-    device.decompress(stream)?.finish(&mut chunk)?;
+    device.decompress(stream)?.finish(chunk.as_mut_slice())?;
     Ok(chunk)
 }
