@@ -16,7 +16,7 @@
 
 use super::earlier::{Earlier, Odd, Search};
 use super::values::Range;
-use crate::config::{Config, ErrorBound, is_absolute};
+use crate::config::{Config, SettledBound, is_absolute};
 use crate::error::Result;
 use crate::layout::{Layout, Scalar};
 use crate::number::value::Value;
@@ -80,13 +80,13 @@ impl<'a> Ladder<'a> {
     }
 
     /// Settles an absolute bound for floating-point values.
-    pub(super) fn settle(&self, bound: f64) -> Result<ErrorBound> {
+    pub(super) fn settle(&self, bound: f64) -> Result<SettledBound> {
         let wanted = 2.0 * bound.clamp(0.0, super::LARGEST_BOUND);
         Ok(self.settle_beside(wanted, self.earlier_step(wanted / 2048.0, wanted)?))
     }
 
     /// Settles an absolute bound for noise, which is measured afterwards: so an earlier step may be wider than the bound's.
-    pub(super) fn settle_for_noise(&self, bound: f64) -> Result<(ErrorBound, Rounded)> {
+    pub(super) fn settle_for_noise(&self, bound: f64) -> Result<(SettledBound, Rounded)> {
         let wanted = 2.0 * bound.clamp(0.0, super::LARGEST_BOUND);
         let earlier = self.earlier_step(wanted / 2048.0, wanted)?;
         Ok(match earlier {
@@ -97,9 +97,9 @@ impl<'a> Ladder<'a> {
     }
 
     /// Settles an absolute bound for a wanted step and an earlier one.
-    fn settle_beside(&self, wanted: f64, earlier: Option<f64>) -> ErrorBound {
+    fn settle_beside(&self, wanted: f64, earlier: Option<f64>) -> SettledBound {
         let step = match earlier {
-            Some(earlier) if wanted < earlier => return ErrorBound::Lossless,
+            Some(earlier) if wanted < earlier => return SettledBound::Lossless,
             Some(earlier) => {
                 let coarser = rung(wanted - EARLIER_ERRORS * earlier);
                 if coarser >= LEAST_GROWTH * earlier { coarser } else { earlier }
@@ -111,10 +111,10 @@ impl<'a> Ladder<'a> {
 
     /// Settles a bound for floating-point values of a ratio with a ceiling: however often parts of the chunk are written, the sum of all errors is within
     /// `ceiling`. An earlier step grows by doubling only, as the errors of such steps sum up to less than the last step.
-    pub(super) fn settle_within(&self, bound: f64, ceiling: f64, earlier: Option<f64>) -> ErrorBound {
+    pub(super) fn settle_within(&self, bound: f64, ceiling: f64, earlier: Option<f64>) -> SettledBound {
         let (wanted, limit) = (2.0 * bound.min(ceiling), 2.0 * ceiling);
         bound_of(match earlier {
-            Some(earlier) if earlier > limit => return ErrorBound::Lossless,
+            Some(earlier) if earlier > limit => return SettledBound::Lossless,
             Some(earlier) => {
                 let wanted = wanted.min(ceiling);
                 let mut step = earlier;
@@ -170,7 +170,7 @@ impl<'a> Ladder<'a> {
 }
 
 /// Settles a bound for integers: the step is the greatest power of three up to `2 * bound + 1`. The points of each such grid are points of all finer ones.
-pub(super) fn settle_integer(bound: u64) -> ErrorBound {
+pub(super) fn settle_integer(bound: u64) -> SettledBound {
     let mut step = 1u64;
     for _ in 0..MAX_EXPONENT_OF_THREE {
         if (3 * step - 1) / 2 > bound {
@@ -178,13 +178,13 @@ pub(super) fn settle_integer(bound: u64) -> ErrorBound {
         }
         step *= 3;
     }
-    if step > 1 { ErrorBound::Absolute(((step - 1) / 2) as f64) } else { ErrorBound::Lossless }
+    if step > 1 { SettledBound::Absolute(((step - 1) / 2) as f64) } else { SettledBound::Lossless }
 }
 
 /// The absolute bound of a step, or the exact bits if no grid can have the step.
-pub(super) fn bound_of(step: f64) -> ErrorBound {
+pub(super) fn bound_of(step: f64) -> SettledBound {
     let bound = step / 2.0;
-    if is_absolute(bound) { ErrorBound::Absolute(bound) } else { ErrorBound::Lossless }
+    if is_absolute(bound) { SettledBound::Absolute(bound) } else { SettledBound::Lossless }
 }
 
 /// The greatest step `odd * 2^k` of the ladder up to `wanted`; 0 if there is none.
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn steps_of_integers_are_powers_of_three() {
         let bound = |bound| match settle_integer(bound) {
-            ErrorBound::Absolute(bound) => bound,
+            SettledBound::Absolute(bound) => bound,
             _ => 0.0,
         };
         for (asked, settled) in [(0, 0.0), (1, 1.0), (3, 1.0), (4, 4.0), (12, 4.0), (13, 13.0), (1000, 364.0)] {

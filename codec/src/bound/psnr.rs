@@ -4,7 +4,7 @@ use super::ladder::{MOST_WIDENING, Rounded};
 use super::values::{Groups, Range, count_of, noise_of_decoded, noise_of_steps};
 use super::{Compressor, Ladder, Settling};
 use crate::bound::padding::without_padding;
-use crate::config::{Config, ErrorBound, PredictorPolicy};
+use crate::config::{Config, PredictorPolicy, SettledBound};
 use crate::layout::Layout;
 use crate::memory::resize;
 use crate::number::dispatch::with_element;
@@ -70,7 +70,7 @@ impl<C: Compressor> Settling<'_, C> {
         let (mut settled, mut rounded) = goal.ladder.settle_for_noise(bound)?;
         for _ in 0..MAX_ATTEMPTS {
             let mut output = self.compress_as(predictor, settled)?;
-            let ErrorBound::Absolute(taken) = settled else { return Ok(output) };
+            let SettledBound::Absolute(taken) = settled else { return Ok(output) };
             resize(&mut goal.decoded, self.chunk.len())?;
             self.compressor.decompress(&mut output, &mut goal.decoded)?;
             let (squares, changed) = noise_of_decoded(self.chunk, &goal.decoded, self.layout, self.config, goal.noise);
@@ -97,12 +97,12 @@ impl<C: Compressor> Settling<'_, C> {
             }
             let wider = goal.ladder.settle_for_noise((taken * to_allowed.min(2.0)).min(widest))?;
             match wider {
-                (ErrorBound::Absolute(bound), Rounded::Never) if bound > taken => reached = Some(settled),
+                (SettledBound::Absolute(bound), Rounded::Never) if bound > taken => reached = Some(settled),
                 _ => return Ok(output),
             }
             (settled, rounded) = wider;
         }
-        self.compress_as(predictor, reached.unwrap_or(ErrorBound::Lossless))
+        self.compress_as(predictor, reached.unwrap_or(SettledBound::Lossless))
     }
 }
 
@@ -118,10 +118,10 @@ struct Goal<'a> {
 
 /// The largest bound of integers whose errors have at most the mean square `allowed`. This must hold for evenly spread errors, as steps of earlier writes leave
 /// them. It must also hold for the errors of these values plus the errors of an earlier step, which is a third as wide.
-fn integer_bound(allowed: f64, chunk: &[u8], layout: &Layout, config: &Config) -> ErrorBound {
+fn integer_bound(allowed: f64, chunk: &[u8], layout: &Layout, config: &Config) -> SettledBound {
     let widest = (12.0 * allowed + 1.0).sqrt();
     let mut settled = super::ladder::settle_integer(((widest - 1.0) / 2.0).min(1e18) as u64);
-    while let ErrorBound::Absolute(bound) = settled {
+    while let SettledBound::Absolute(bound) = settled {
         let third = (2.0 * bound + 1.0) / 3.0;
         if noise_of_steps(bound as u64, chunk, layout, config) + (third * third - 1.0) / 12.0 <= allowed {
             break;
@@ -271,12 +271,12 @@ mod tests {
         let layout = Layout { scalar: Scalar::I32, byte_order: ByteOrder::Big, shape: Shape::new(&[2000]).unwrap() };
         for (rms, widest) in [(0.1, 0), (0.9, 0), (0.95, 1), (5.0, 4), (100.0, 121)] {
             match integer_bound(rms * rms, &bytes, &layout, &config) {
-                ErrorBound::Absolute(bound) => {
+                SettledBound::Absolute(bound) => {
                     assert!(bound as u64 == widest && (1..34).any(|k| 3u64.pow(k) == 2 * bound as u64 + 1), "{rms}: {bound}");
                     let errors = noise_of_steps(bound as u64, &bytes, &layout, &config);
                     assert!(errors <= rms * rms, "{rms}: {errors}");
                 }
-                bound => assert!(bound == ErrorBound::Lossless && widest == 0, "{rms}: {bound:?}"),
+                bound => assert!(bound == SettledBound::Lossless && widest == 0, "{rms}: {bound:?}"),
             }
         }
     }

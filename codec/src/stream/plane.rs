@@ -8,7 +8,7 @@
 
 use pulp::bytemuck::cast_slice;
 
-use crate::config::{CodingPolicy, Config};
+use crate::config::{CodingPolicy, SettledConfig};
 use crate::entropy::alphabet::{ALPHABET, FIRST_CLASS, FIRST_RUN, SEGMENT};
 use crate::entropy::bitshuffle::{self, Bitshuffle};
 use crate::entropy::book_choice::{self, Choice};
@@ -177,7 +177,7 @@ impl PlaneWorkspace {
         &mut self,
         differences: &[C],
         predictor: Predictor,
-        config: &Config,
+        config: &SettledConfig,
         stream: &mut Vec<u8>,
     ) -> Result<()> {
         match config.coding {
@@ -210,7 +210,7 @@ impl PlaneWorkspace {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub(crate) fn encode_tokens(&mut self, predictor: Predictor, config: &Config, stream: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn encode_tokens(&mut self, predictor: Predictor, config: &SettledConfig, stream: &mut Vec<u8>) -> Result<()> {
         let (extra_bits, histogram) = self.tokens.count();
         let choice = book_choice::choose(&histogram, config.codebook, config.books);
         let lengths = choice.lengths();
