@@ -6,8 +6,8 @@
 //!                          └─> ratio: search by the length of a stream ┘                               └> ratio: compare the length, try again
 //! ```
 //!
-//! A settled bound is an absolute bound, a point-wise relative bound, or the exact bits: for each there is a [`crate::quantize::grid::Grid`]. A decoder needs
-//! none of this. CPU and GPU call one code, whose arithmetic rounds alike everywhere, so that a chunk and a configuration have one bound on every machine.
+//! A user's bound is an [`ErrorBound`], a settled one a [`SettledBound`]. A decoder needs neither. The encoders of the CPU and of the GPU call this code, and
+//! its arithmetic rounds alike on every machine: a chunk and a configuration have one settled bound everywhere.
 
 /// Finds the grid on which a part of a chunk was rounded before.
 mod earlier;
@@ -52,12 +52,12 @@ pub trait Compressor {
     type Output;
     /// The processor's type of errors.
     type Error: From<Error>;
-    /// Compresses the chunk with a settled bound. Streams that it made before may be overwritten.
+    /// Compresses the chunk. May overwrite the streams that this compressor made before.
     ///
     /// # Errors
     /// Those of the processor.
     fn compress(&mut self, config: &SettledConfig) -> std::result::Result<Self::Output, Self::Error>;
-    /// The stream that this compressor made before its last one, with `config`. A processor that has overwritten that stream makes it again.
+    /// The last stream but one, which was made with `config`. A compressor that has overwritten this stream makes it again.
     ///
     /// # Errors
     /// Those of the processor.
@@ -66,7 +66,7 @@ pub trait Compressor {
     }
     /// Length of a stream, in bytes.
     fn length(&self, output: &Self::Output) -> usize;
-    /// Length, in bytes, of the one stream that the codec on the CPU makes of a sample of the chunk with a settled bound. Every processor asks the CPU, so that
+    /// Length, in bytes, of the stream that the CPU's codec makes of a sample of the chunk. The CPU makes the streams of samples for every processor, so that
     /// all of them search alike.
     ///
     /// # Errors
@@ -173,14 +173,15 @@ pub fn check(layout: &Layout, config: &Config) -> Result<()> {
     }
 }
 
-/// Whether the exact bits of a chunk are tried beside its bound, which is settled: they may take less space. On a lattice the bound's stream has them already.
+/// Whether the exact bits of a chunk are tried beside its settled bound, as they may take less space. On a lattice the bound's stream restores the exact bits
+/// anyway.
 #[must_use]
 pub fn tries_exact_bits(chunk: &[u8], layout: &Layout, config: &SettledConfig) -> bool {
     has_few_digits(chunk, layout, config) && !is_on_lattice(chunk, layout, config)
 }
 
-/// Whether a chunk's grid under an absolute bound is a lattice whose spacing is at least that of the type at the largest value: the exact bits have no fewer
-/// digits.
+/// Whether a chunk's grid under an absolute bound is a lattice whose spacing is at least that of the type at the largest value. The exact bits have no fewer
+/// digits than multiples of this spacing.
 fn is_on_lattice(chunk: &[u8], layout: &Layout, config: &SettledConfig) -> bool {
     let SettledBound::Absolute(bound) = config.bound else { return false };
     let order = layout.byte_order;
@@ -234,8 +235,8 @@ impl<C: Compressor> Settling<'_, C> {
         self.compressor.stream_before(&exactly)
     }
 
-    /// The greatest length of exact bits that a sample lets expect, if they take no more space there than the settled bound. The bound's stream need not be made
-    /// for a chunk that is like its sample.
+    /// Compresses a sample with the settled bound and with the exact bits. If the exact bits take no more space, returns the greatest length that the sample
+    /// lets expect of the chunk's exact bits. A chunk that is like its sample then needs no stream with the bound.
     fn length_of_exact_bits(&mut self, config: &SettledConfig) -> std::result::Result<Option<usize>, C::Error> {
         let Some(Sample { bytes, layout }) = Sample::of(self.chunk, self.layout)? else { return Ok(None) };
         let exact = self.compressor.sample_len(bytes, &layout, &self.config.with_bound(SettledBound::Lossless))?;
@@ -244,8 +245,8 @@ impl<C: Compressor> Settling<'_, C> {
         Ok(is_shorter.then_some((exact as f64 * SLACK * (self.chunk.len() as f64 / bytes.len() as f64)) as usize))
     }
 
-    /// The stream that the compressor made last, with a settled bound, or the one of the exact bits. A bound below the data's own precision makes longer
-    /// streams than the exact bits: they replace a stream that is longer than the chunk. Where they are tried, the shorter stream stays.
+    /// The last stream, `output`, which was made with `config`, or the stream of the exact bits. A bound below the data's own precision makes longer streams
+    /// than the exact bits. So the exact bits replace a stream that is longer than the chunk. If they are tried anyway, the shorter stream stays.
     fn or_exact_bits(
         &mut self,
         output: C::Output,
@@ -266,14 +267,14 @@ impl<C: Compressor> Settling<'_, C> {
         self.compressor.stream_before(config)
     }
 
-    /// Compresses with a ratio. Without a ceiling, a ratio promises nothing of single values: bounds need not be on the ladder.
+    /// Compresses with a ratio. Without a ceiling a ratio promises nothing of single values, so that its bounds need not be on the ladder.
     fn with_ratio(&mut self, ratio: f64, ceiling: Option<f64>) -> std::result::Result<C::Output, C::Error> {
         let (chunk, layout, config) = (self.chunk, self.layout, self.config);
         let range = Range::of(chunk, layout, config);
         if range.width() < f64::MIN_POSITIVE {
             return self.compress(SettledBound::Lossless);
         }
-        // Values of few digits may have the ratio without an error. A sample says so first, where there is one.
+        // Values of few digits may have the ratio with their exact bits. Where the chunk has a sample, the sample must have the ratio first.
         const SMALLEST_DIGIT: f64 = 1.0 / 1_048_576.0; // 2^-20
         let digit = SettledBound::Absolute(range.magnitude() * SMALLEST_DIGIT);
         if has_few_digits(chunk, layout, &config.with_bound(digit)) {
@@ -312,7 +313,7 @@ impl<C: Compressor> Settling<'_, C> {
             let length = self.compressor.length(&output);
             Ok::<_, C::Error>(((output, config), length))
         })?;
-        // The search itself tries no exact bits beside its bounds: the chunk does not have the ratio with them.
+        // The search tries no exact bits beside its bounds, as the chunk does not have the ratio with the exact bits.
         if search.is_too_long(self.compressor.length(&output)) {
             return self.or_exact_bits(output, &config, tries_exact_bits(chunk, layout, &config));
         }

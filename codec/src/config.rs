@@ -58,12 +58,12 @@ pub enum CodingPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum CodebookPolicy {
-    /// The cheapest of the dictionary's books and [`Config::books`], or one made for the plane where that wins by a margin (FORMAT.md, Encoder).
+    /// The cheapest of the dictionary's books and [`Config::books`], or a book made for the plane if that is cheaper by a margin (FORMAT.md §11).
     #[default]
     Auto,
     /// Always the cheapest book of the dictionary. For measurements.
     Dictionary,
-    /// Always one made for the plane. For measurements.
+    /// Always a book made for the plane. For measurements.
     Custom,
 }
 
@@ -83,7 +83,7 @@ pub enum AdaptPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum PredictorPolicy {
-    /// The predictor with the smallest estimate on a sample of the chunk (FORMAT.md, Encoder).
+    /// The predictor with the smallest estimate on a sample of the chunk (FORMAT.md §11).
     #[default]
     Auto,
     /// The set of axes of differences with the smallest estimate, never interpolation.
@@ -115,12 +115,13 @@ pub struct Config<'a, Bound = ErrorBound> {
     pub adapt: AdaptPolicy,
     /// How values are predicted.
     pub predictor: PredictorPolicy,
-    /// Whether less noise is wanted rather than a shorter stream. So it is while the bound of a PSNR or of a ratio is settled.
+    /// Whether less noise is wanted rather than a shorter stream. True while a bound is sought for a PSNR or a ratio.
     pub for_less_noise: bool,
     /// Bits of the dataset's fill value, in the low bits for types of fewer than 64. Values with these bits are restored exactly under every bound:
     /// readers find missing values by comparison with the fill value.
     pub fill_value: Option<u64>,
-    /// The values that are not far. Far values are restored exactly and count for no range, as the fill value. A bound that depends on the chunk finds its span.
+    /// The values that are not far. Far values are restored exactly and count for no range, as the fill value. The span is found while a bound that depends on
+    /// the chunk is settled.
     pub span: Span,
 }
 

@@ -41,16 +41,16 @@ const ODDS: [Odd; 14] = [
     Odd::new(63),
 ];
 
-/// A number of the type's spacings. A wanted step below twice this number becomes a power of two: too few bits are left to recognise other steps. A wider one
-/// is lowered by this number of spacings.
+/// A number of the type's spacings. A wanted step below twice this number becomes a power of two, as too few bits are left to recognise other steps. A wider
+/// step is lowered by this number of spacings.
 const FINE_STEP_SPACINGS: f64 = 64.0;
-/// The share of a bound that is kept for the errors of earlier steps too fine to be searched for, below the wanted step by a factor of more than 2^11.
+/// The share of a bound that is left for the errors of earlier steps that are too fine to be searched for: steps below 2^-11 of the wanted one.
 const UNSEEN_ERRORS: f64 = 1.0 / 1024.0;
 /// Least ratio of a step to an earlier one that it replaces.
 const LEAST_GROWTH: f64 = 4.0;
 /// Sum of the errors of all earlier steps, in half steps of the last one: at most 1 + 1/4 + 1/16 + … with [`LEAST_GROWTH`].
 const EARLIER_ERRORS: f64 = 4.0 / 3.0;
-/// Most that the first bound for a noise may grow by until the noise is the allowed one.
+/// Largest factor by which the first bound for a noise may grow.
 pub(super) const MOST_WIDENING: f64 = 4.0;
 /// Exponent of the largest step of integers, a power of three: half of it is exact in binary64.
 const MAX_EXPONENT_OF_THREE: u32 = 33;
@@ -85,7 +85,7 @@ impl<'a> Ladder<'a> {
         Ok(self.settle_beside(wanted, self.earlier_step(wanted / 2048.0, wanted)?))
     }
 
-    /// Settles an absolute bound for noise, which is measured afterwards: so an earlier step may be wider than the bound's.
+    /// Settles an absolute bound for noise. The noise is measured afterwards, so that an earlier step may be wider than the wanted one.
     pub(super) fn settle_for_noise(&self, bound: f64) -> Result<(SettledBound, Rounded)> {
         let wanted = 2.0 * bound.clamp(0.0, super::LARGEST_BOUND);
         let earlier = self.earlier_step(wanted / 2048.0, wanted)?;
@@ -96,7 +96,7 @@ impl<'a> Ladder<'a> {
         })
     }
 
-    /// Settles an absolute bound for a wanted step and an earlier one.
+    /// Settles an absolute bound for a wanted step, and for the earlier step if there is one.
     fn settle_beside(&self, wanted: f64, earlier: Option<f64>) -> SettledBound {
         let step = match earlier {
             Some(earlier) if wanted < earlier => return SettledBound::Lossless,

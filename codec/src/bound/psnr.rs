@@ -1,6 +1,6 @@
 //! Settles the bound that reaches a PSNR (FORMAT.md §11.2). Noise is the root mean square of the errors of the values that count.
 
-use super::ladder::{MOST_WIDENING, Rounded};
+use super::ladder::{MOST_WIDENING, Rounded, settle_integer};
 use super::values::{Groups, Range, count_of, noise_of_decoded, noise_of_steps};
 use super::{Compressor, Ladder, Settling};
 use crate::bound::padding::without_padding;
@@ -48,8 +48,8 @@ impl<C: Compressor> Settling<'_, C> {
         let count = count_of(&counted, &counted_layout, config);
         let mut goal = Goal { ladder: &ladder, noise, count, decoded: Vec::new() };
         let asked = self.reach(&mut goal, even.min(modelled), config.predictor)?;
-        // Where many values have no error, such as zeros, a wider grid leaves the allowed noise. It is tried with differences. Values that were rounded before
-        // have no error either, but only on their earlier grid, so that no other one is tried.
+        // Where many values have no error, as zeros have none, a wider grid leaves the allowed noise. The wider grid is tried with differences. Values that
+        // were rounded before have no error either, but only on their earlier grid. Where there may be such values, no wider grid is tried.
         if modelled <= even * 1.05 || ladder.may_have_earlier_values(even)? {
             return Ok(asked);
         }
@@ -63,8 +63,8 @@ impl<C: Compressor> Settling<'_, C> {
         self.reach(&mut goal, even.min(modelled), config.predictor)
     }
 
-    /// Compresses with `bound`, and with other ones: with smaller ones until the noise is allowed, or with wider ones as long as it is. Errors of interpolation
-    /// are often smaller than evenly spread ones, so that a wider bound has the allowed noise.
+    /// Compresses with `bound`. Then with smaller bounds until the noise is allowed, or with wider bounds as long as the noise is allowed: errors of
+    /// interpolation are often smaller than evenly spread ones.
     fn reach(&mut self, goal: &mut Goal<'_>, mut bound: f64, predictor: PredictorPolicy) -> Result<C::Output, C::Error> {
         let (widest, mut reached) = ((bound * MOST_WIDENING).min(WIDEST * goal.noise), None);
         let (mut settled, mut rounded) = goal.ladder.settle_for_noise(bound)?;
@@ -120,19 +120,19 @@ struct Goal<'a> {
 /// them. It must also hold for the errors of these values plus the errors of an earlier step, which is a third as wide.
 fn integer_bound(allowed: f64, chunk: &[u8], layout: &Layout, config: &Config) -> SettledBound {
     let widest = (12.0 * allowed + 1.0).sqrt();
-    let mut settled = super::ladder::settle_integer(((widest - 1.0) / 2.0).min(1e18) as u64);
+    let mut settled = settle_integer(((widest - 1.0) / 2.0).min(1e18) as u64);
     while let SettledBound::Absolute(bound) = settled {
         let third = (2.0 * bound + 1.0) / 3.0;
         if noise_of_steps(bound as u64, chunk, layout, config) + (third * third - 1.0) / 12.0 <= allowed {
             break;
         }
-        settled = super::ladder::settle_integer((bound as u64 - 1) / 3);
+        settled = settle_integer((bound as u64 - 1) / 3);
     }
     settled
 }
 
-/// The largest bound, found by bisection, whose grid leaves errors with a root mean square of at most `noise` on a sample of the values, then on all values. It
-/// is never below `noise`, which no root mean square exceeds if it is the bound.
+/// The largest bound whose grid leaves errors with a root mean square of at most `noise`. Bisection finds the bound for a sample of the values. Then the bound
+/// is lowered until it holds for all values. It is never below `noise`: with a bound of `noise` no error is larger than `noise`.
 fn bound_by_model(noise: f64, chunk: &[u8], layout: &Layout, config: &Config) -> f64 {
     const QUARTER_OF_A_BIT: f64 = 1.189_207_115_002_721; // 2^(1/4)
     const EIGHTH_OF_A_BIT: f64 = 1.090_507_732_665_257_7; // 2^(1/8)

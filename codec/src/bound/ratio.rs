@@ -12,7 +12,7 @@ const TOLERANCE: f64 = 0.03;
 const MAX_ATTEMPTS: usize = 8;
 /// Least number of values of a chunk that has a sample.
 const MIN_SAMPLED_VALUES: u64 = 1 << 16;
-/// A sample is the chunk's values over this number.
+/// A chunk has this number of times the values of its sample.
 const SAMPLE_DIVISOR: u64 = 8;
 
 /// A part of a chunk: the middle one along the slowest axis.
@@ -52,7 +52,7 @@ pub(super) struct Search<'a> {
     settle: &'a dyn Fn(f64) -> SettledBound,
 }
 
-/// The bounds on either side of the wanted one, and the last one that was tried: log2 of the bound, and log2 of its length over the wanted length.
+/// Bounds that were tried. For each: log2 of the bound, and log2 of its stream's length over the wanted length. The wanted bound is between the first two.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bracket {
     too_long: Option<(f64, f64)>,
@@ -87,7 +87,8 @@ impl<'a> Search<'a> {
         layout: &Layout,
         settle: &'a dyn Fn(f64) -> SettledBound,
     ) -> Self {
-        // A bound above half the range makes no shorter stream. A few large values may make the range: bounds may be smaller than the type's precision there.
+        // A bound above half the range makes no shorter stream. Where a few large values make the range, the bound may be below the type's precision at these
+        // values.
         let digits =
             if layout.scalar.is_float() { 3.0 * [10.0, 17.0, 25.0, 54.0][layout.scalar.size().ilog2() as usize] } else { 65.0 };
         let range = range.width().clamp(f64::MIN_POSITIVE, super::LARGEST_BOUND);
@@ -127,8 +128,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// log2 of the bound with which a sample of the chunk has its share of the wanted length; `None` where the chunk has no sample or the search on it ends at
-    /// once. `length_of` returns the length of a sample's stream, in bytes.
+    /// Searches on a sample of the chunk, which is to have its share of the wanted length. Returns log2 of the bound with which the search on the chunk starts;
+    /// `None` if the chunk has no sample, or if the sample's length is reached or cannot be. `length_of` returns the length of a sample's stream, in bytes.
     pub(super) fn on_sample<E: From<Error>>(
         &self,
         chunk: &[u8],

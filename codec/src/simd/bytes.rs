@@ -1,5 +1,5 @@
-//! Bits of 64 bytes (which are equal to a given byte, which are odd) and selection of bytes by bits, portable and with AVX2. Replacement of elements
-//! by bits is in AVX2 only; portable code is in its callers.
+//! Operations on 64 bytes, in portable code, with AVX2 and with AVX-512. Some return a bit for each byte: whether the byte is odd, or equal to another one.
+//! Others select bytes by such bits. `Avx2::replace` alone has no portable form: its callers have one.
 
 /// Operations on groups of bytes with one result on every CPU.
 pub(crate) trait Masks: Copy {
