@@ -56,12 +56,7 @@ pub(crate) struct Elements<'a> {
 /// Compares the original bytes of a chunk with those of a copy. `bound` is the error that is promised; without one only NaN, infinities, fill values and
 /// missing values have to be equal.
 pub(crate) fn compare(original: &[u8], read: &[u8], elements: Elements<'_>, bound: Option<ErrorBound>) -> Difference {
-    let span = match bound {
-        Some(bound @ (ErrorBound::Relative(_) | ErrorBound::Psnr(_) | ErrorBound::Ratio { .. })) => {
-            span(original, elements, bound)
-        }
-        _ => Span::ALL,
-    };
+    let span = bound.filter(|&bound| depends_on_chunk(bound)).map_or(Span::ALL, |bound| span(original, elements, bound));
     let comparison = Comparison { original, read, elements, span };
     match elements.scalar {
         Scalar::F32 | Scalar::C64 => comparison.run::<f32>(bound),
@@ -99,6 +94,14 @@ macro_rules! numbers {
 numbers!(|one: Self, other: Self| (one.approximate() - other.approximate()).abs(), f32, f64, Binary16, BFloat16);
 // Integers are subtracted before they are rounded to f64.
 numbers!(|one: Self, other: Self| one.abs_diff(other) as f64, i8, u8, i16, u16, i32, u32, i64, u64);
+
+/// Whether a bound comes down to an error that depends on the chunk.
+fn depends_on_chunk(bound: ErrorBound) -> bool {
+    match bound {
+        ErrorBound::Relative(_) | ErrorBound::Psnr(_) | ErrorBound::Ratio { .. } => true,
+        ErrorBound::Absolute(_) | ErrorBound::PointwiseRelative(_) | ErrorBound::Lossless => false,
+    }
+}
 
 /// The values of a chunk that are not far. Far values have no part in its range, and come back bit for bit.
 fn span(original: &[u8], elements: Elements<'_>, bound: ErrorBound) -> Span {
@@ -238,7 +241,7 @@ impl Comparison<'_> {
 
     /// Compares the errors with those that the bound allows.
     fn judge<V: Number>(&self, difference: &mut Difference, extremes: &Extremes, bound: ErrorBound) {
-        if let ErrorBound::Relative(_) | ErrorBound::Psnr(_) | ErrorBound::Ratio { .. } = bound {
+        if depends_on_chunk(bound) {
             difference.far = self.far::<V>(extremes);
         }
         let allowed = match bound {
@@ -266,7 +269,7 @@ impl Comparison<'_> {
                 }
                 return;
             }
-            _ => return,
+            ErrorBound::Ratio { ceiling: None, .. } => return,
         };
         difference.share = share_of(difference.greatest, allowed);
         if difference.share > 1.0 {

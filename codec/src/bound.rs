@@ -6,8 +6,8 @@
 //!                          └─> ratio: search by the length of a stream ┘                               └> ratio: compare the length, try again
 //! ```
 //!
-//! A settled bound is an absolute bound, a point-wise relative bound, or the exact bits: for each there is a [`crate::quantize::grid::Grid`]. A decoder needs
-//! none of this. CPU and GPU call one code, whose arithmetic rounds alike everywhere, so that a chunk and a configuration have one bound on every machine.
+//! A user's bound is an [`ErrorBound`], a settled one a [`SettledBound`]. A decoder needs neither. The encoders of the CPU and of the GPU call this code, and
+//! its arithmetic rounds alike on every machine: a chunk and a configuration have one settled bound everywhere.
 
 /// Finds the grid on which a part of a chunk was rounded before.
 mod earlier;
@@ -31,11 +31,12 @@ use self::ratio::{Sample, Search};
 use self::spacing::Spacing;
 use self::values::Range;
 use crate::bound::padding::without_padding;
-use crate::config::{Config, ErrorBound, PredictorPolicy};
+use crate::config::{Config, ErrorBound, PredictorPolicy, SettledBound, SettledConfig};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::number::dispatch::with_float;
 use crate::quantize::decimal::divisor;
+use crate::quantize::fills::Span;
 use crate::quantize::last_digit;
 use crate::quantize::lattice;
 pub use far::span_of;
@@ -51,26 +52,26 @@ pub trait Compressor {
     type Output;
     /// The processor's type of errors.
     type Error: From<Error>;
-    /// Compresses the chunk with a settled bound. Streams that it made before may be overwritten.
+    /// Compresses the chunk. May overwrite the streams that this compressor made before.
     ///
     /// # Errors
     /// Those of the processor.
-    fn compress(&mut self, config: &Config) -> std::result::Result<Self::Output, Self::Error>;
-    /// The stream that this compressor made before its last one, with `config`. A processor that has overwritten that stream makes it again.
+    fn compress(&mut self, config: &SettledConfig) -> std::result::Result<Self::Output, Self::Error>;
+    /// The last stream but one, which was made with `config`. A compressor that has overwritten this stream makes it again.
     ///
     /// # Errors
     /// Those of the processor.
-    fn stream_before(&mut self, config: &Config) -> std::result::Result<Self::Output, Self::Error> {
+    fn stream_before(&mut self, config: &SettledConfig) -> std::result::Result<Self::Output, Self::Error> {
         self.compress(config)
     }
     /// Length of a stream, in bytes.
     fn length(&self, output: &Self::Output) -> usize;
-    /// Length, in bytes, of the one stream that the codec on the CPU makes of a sample of the chunk with a settled bound. Every processor asks the CPU, so that
+    /// Length, in bytes, of the stream that the CPU's codec makes of a sample of the chunk. The CPU makes the streams of samples for every processor, so that
     /// all of them search alike.
     ///
     /// # Errors
     /// Those of the codec.
-    fn sample_len(&mut self, sample: &[u8], layout: &Layout, config: &Config) -> std::result::Result<usize, Self::Error>;
+    fn sample_len(&mut self, sample: &[u8], layout: &Layout, config: &SettledConfig) -> std::result::Result<usize, Self::Error>;
     /// Decompresses the stream that this compressor made last.
     ///
     /// # Errors
@@ -89,32 +90,71 @@ pub fn with_settled_bound<C: Compressor>(
     config: &Config,
     compressor: &mut C,
 ) -> std::result::Result<C::Output, C::Error> {
-    if let Some(config) = settled(chunk, layout, config)? {
-        return Settling { chunk, layout, config: &config, compressor }.compress(config.bound);
-    }
-    let config = &Config { for_less_noise: true, ..config.with_span(far::span_of(chunk, layout, config)) };
+    let target = Target::of(chunk, layout, config)?;
+    let config = &match target {
+        Target::Bound(_, span) => config.with_span(span),
+        Target::Psnr(_) | Target::Ratio { .. } => {
+            Config { for_less_noise: true, ..config.with_span(far::span_of(chunk, layout, config)) }
+        }
+    };
     let mut settling = Settling { chunk, layout, config, compressor };
-    match config.bound {
-        ErrorBound::Psnr(decibels) => settling.with_psnr(decibels),
-        ErrorBound::Ratio { ratio, ceiling } => settling.with_ratio(ratio, ceiling),
-        bound => unreachable!("{bound:?} is settled without a stream"),
+    match target {
+        Target::Bound(bound, _) => settling.compress(bound),
+        Target::Psnr(decibels) => settling.with_psnr(decibels),
+        Target::Ratio { ratio, ceiling } => settling.with_ratio(ratio, ceiling),
     }
 }
 
 /// The configuration with the settled bound of a chunk, and with the span of its values that are not far. `None` if the bound can only be found by compressing
-/// the chunk. If the bound's stream is longer than the chunk, the caller compresses the chunk again with [`ErrorBound::Lossless`], as [`with_settled_bound`]
+/// the chunk. If the bound's stream is longer than the chunk, the caller compresses the chunk again with [`SettledBound::Lossless`], as [`with_settled_bound`]
 /// does.
 ///
 /// # Errors
 /// `OutOfMemory`, and `InvalidArgument` for a bound that values of the type cannot have.
-pub fn settled<'a>(chunk: &[u8], layout: &Layout, config: &Config<'a>) -> Result<Option<Config<'a>>> {
-    check(layout, config)?;
-    Ok(match config.bound {
-        ErrorBound::Absolute(_) | ErrorBound::PointwiseRelative(_) | ErrorBound::Lossless => Some(*config),
-        _ if layout.is_constant(chunk) => Some(config.with_bound(ErrorBound::Lossless)),
-        ErrorBound::Relative(share) => Some(relative(share, chunk, layout, config)?),
-        ErrorBound::Psnr(_) | ErrorBound::Ratio { .. } => None,
+pub fn settled<'a>(chunk: &[u8], layout: &Layout, config: &Config<'a>) -> Result<Option<SettledConfig<'a>>> {
+    Ok(match Target::of(chunk, layout, config)? {
+        Target::Bound(bound, span) => Some(config.with_span(span).with_bound(bound)),
+        Target::Psnr(_) | Target::Ratio { .. } => None,
     })
+}
+
+/// What the stream of a chunk is to have.
+enum Target {
+    /// A settled bound. The span is that of the chunk's values that are not far.
+    Bound(SettledBound, Span),
+    /// A PSNR, in dB.
+    Psnr(f64),
+    /// A compression ratio.
+    Ratio { ratio: f64, ceiling: Option<f64> },
+}
+
+impl Target {
+    fn of(chunk: &[u8], layout: &Layout, config: &Config) -> Result<Self> {
+        check(layout, config)?;
+        let bound = match config.bound {
+            ErrorBound::Absolute(bound) => SettledBound::Absolute(bound),
+            ErrorBound::PointwiseRelative(share) => SettledBound::PointwiseRelative(share),
+            ErrorBound::Lossless => SettledBound::Lossless,
+            _ if layout.is_constant(chunk) => SettledBound::Lossless,
+            ErrorBound::Relative(share) => return Self::of_range(share, chunk, layout, config),
+            ErrorBound::Psnr(decibels) => return Ok(Self::Psnr(decibels)),
+            ErrorBound::Ratio { ratio, ceiling } => return Ok(Self::Ratio { ratio, ceiling }),
+        };
+        Ok(Self::Bound(bound, config.span))
+    }
+
+    /// Settles a share of the range.
+    fn of_range(share: f64, chunk: &[u8], layout: &Layout, config: &Config) -> Result<Self> {
+        let (counted, layout) = without_padding(chunk, layout)?;
+        let config = config.with_span(far::span_of(&counted, &layout, config));
+        let range = Range::of(&counted, &layout, &config);
+        let bound = if layout.scalar.is_float() {
+            Ladder::new(&counted, &layout, &config, range).settle(share * range.width())?
+        } else {
+            settle_integer(range.integer_share(share))
+        };
+        Ok(Self::Bound(bound, config.span))
+    }
 }
 
 /// Checks that the configuration's bound is within its limits, and that values of the layout's type can have it.
@@ -128,32 +168,22 @@ pub fn check(layout: &Layout, config: &Config) -> Result<()> {
             "a point-wise relative bound is for floating-point types, these are {:?}: give an absolute one, or one relative to the range",
             layout.scalar
         ))),
-        _ => Ok(()),
+        ErrorBound::PointwiseRelative(_) | ErrorBound::Absolute(_) | ErrorBound::Relative(_) => Ok(()),
+        ErrorBound::Psnr(_) | ErrorBound::Ratio { .. } | ErrorBound::Lossless => Ok(()),
     }
 }
 
-/// Settles a share of the range.
-fn relative<'a>(share: f64, chunk: &[u8], layout: &Layout, config: &Config<'a>) -> Result<Config<'a>> {
-    let (counted, layout) = without_padding(chunk, layout)?;
-    let config = config.with_span(far::span_of(&counted, &layout, config));
-    let range = Range::of(&counted, &layout, &config);
-    Ok(config.with_bound(if layout.scalar.is_float() {
-        Ladder::new(&counted, &layout, &config, range).settle(share * range.width())?
-    } else {
-        settle_integer(range.integer_share(share))
-    }))
-}
-
-/// Whether the exact bits of a chunk are tried beside its bound, which is settled: they may take less space. On a lattice the bound's stream has them already.
+/// Whether the exact bits of a chunk are tried beside its settled bound, as they may take less space. On a lattice the bound's stream restores the exact bits
+/// anyway.
 #[must_use]
-pub fn tries_exact_bits(chunk: &[u8], layout: &Layout, config: &Config) -> bool {
+pub fn tries_exact_bits(chunk: &[u8], layout: &Layout, config: &SettledConfig) -> bool {
     has_few_digits(chunk, layout, config) && !is_on_lattice(chunk, layout, config)
 }
 
-/// Whether a chunk's grid under an absolute bound is a lattice whose spacing is at least that of the type at the largest value: the exact bits have no fewer
-/// digits.
-fn is_on_lattice(chunk: &[u8], layout: &Layout, config: &Config) -> bool {
-    let ErrorBound::Absolute(bound) = config.bound else { return false };
+/// Whether a chunk's grid under an absolute bound is a lattice whose spacing is at least that of the type at the largest value. The exact bits have no fewer
+/// digits than multiples of this spacing.
+fn is_on_lattice(chunk: &[u8], layout: &Layout, config: &SettledConfig) -> bool {
+    let SettledBound::Absolute(bound) = config.bound else { return false };
     let order = layout.byte_order;
     with_float!(
         layout.scalar,
@@ -164,7 +194,7 @@ fn is_on_lattice(chunk: &[u8], layout: &Layout, config: &Config) -> bool {
 }
 
 /// Whether the bound is below the last digit of most values.
-fn has_few_digits(chunk: &[u8], layout: &Layout, config: &Config) -> bool {
+fn has_few_digits(chunk: &[u8], layout: &Layout, config: &SettledConfig) -> bool {
     matches!(config.predictor, PredictorPolicy::Auto | PredictorPolicy::Differences)
         && with_float!(layout.scalar, V => last_digit::is_above_bound::<V>(chunk, layout.byte_order, config), else false)
 }
@@ -178,19 +208,19 @@ struct Settling<'a, C> {
 }
 
 impl<C: Compressor> Settling<'_, C> {
-    fn compress(&mut self, bound: ErrorBound) -> std::result::Result<C::Output, C::Error> {
+    fn compress(&mut self, bound: SettledBound) -> std::result::Result<C::Output, C::Error> {
         self.compress_as(self.config.predictor, bound)
     }
 
     /// Compresses with a settled bound, or with the exact bits where they take no more space.
-    fn compress_as(&mut self, predictor: PredictorPolicy, bound: ErrorBound) -> std::result::Result<C::Output, C::Error> {
+    fn compress_as(&mut self, predictor: PredictorPolicy, bound: SettledBound) -> std::result::Result<C::Output, C::Error> {
         let config = Config { predictor, ..self.config.with_bound(bound) };
-        let are_tried = bound != ErrorBound::Lossless && tries_exact_bits(self.chunk, self.layout, &config);
+        let are_tried = bound != SettledBound::Lossless && tries_exact_bits(self.chunk, self.layout, &config);
         let Some(expected) = (if are_tried { self.length_of_exact_bits(&config)? } else { None }) else {
             let output = self.compressor.compress(&config)?;
             return self.or_exact_bits(output, &config, are_tried);
         };
-        let exactly = self.config.with_bound(ErrorBound::Lossless);
+        let exactly = self.config.with_bound(SettledBound::Lossless);
         let exact = self.compressor.compress(&exactly)?;
         let length = self.compressor.length(&exact);
         if length <= expected {
@@ -205,26 +235,31 @@ impl<C: Compressor> Settling<'_, C> {
         self.compressor.stream_before(&exactly)
     }
 
-    /// The greatest length of exact bits that a sample lets expect, if they take no more space there than the settled bound. The bound's stream need not be made
-    /// for a chunk that is like its sample.
-    fn length_of_exact_bits(&mut self, config: &Config) -> std::result::Result<Option<usize>, C::Error> {
+    /// Compresses a sample with the settled bound and with the exact bits. If the exact bits take no more space, returns the greatest length that the sample
+    /// lets expect of the chunk's exact bits. A chunk that is like its sample then needs no stream with the bound.
+    fn length_of_exact_bits(&mut self, config: &SettledConfig) -> std::result::Result<Option<usize>, C::Error> {
         let Some(Sample { bytes, layout }) = Sample::of(self.chunk, self.layout)? else { return Ok(None) };
-        let exact = self.compressor.sample_len(bytes, &layout, &self.config.with_bound(ErrorBound::Lossless))?;
+        let exact = self.compressor.sample_len(bytes, &layout, &self.config.with_bound(SettledBound::Lossless))?;
         let is_shorter = exact <= self.compressor.sample_len(bytes, &layout, config)?;
         const SLACK: f64 = 1.125;
         Ok(is_shorter.then_some((exact as f64 * SLACK * (self.chunk.len() as f64 / bytes.len() as f64)) as usize))
     }
 
-    /// The stream that the compressor made last, with a settled bound, or the one of the exact bits. A bound below the data's own precision makes longer
-    /// streams than the exact bits: they replace a stream that is longer than the chunk. Where they are tried, the shorter stream stays.
-    fn or_exact_bits(&mut self, output: C::Output, config: &Config, are_tried: bool) -> std::result::Result<C::Output, C::Error> {
+    /// The last stream, `output`, which was made with `config`, or the stream of the exact bits. A bound below the data's own precision makes longer streams
+    /// than the exact bits. So the exact bits replace a stream that is longer than the chunk. If they are tried anyway, the shorter stream stays.
+    fn or_exact_bits(
+        &mut self,
+        output: C::Output,
+        config: &SettledConfig,
+        are_tried: bool,
+    ) -> std::result::Result<C::Output, C::Error> {
         let length = self.compressor.length(&output);
         let is_longer_than_chunk = length > self.chunk.len();
-        if config.bound == ErrorBound::Lossless || !is_longer_than_chunk && !are_tried {
+        if config.bound == SettledBound::Lossless || !is_longer_than_chunk && !are_tried {
             return Ok(output);
         }
         drop(output);
-        let exact = self.compressor.compress(&self.config.with_bound(ErrorBound::Lossless))?;
+        let exact = self.compressor.compress(&self.config.with_bound(SettledBound::Lossless))?;
         if is_longer_than_chunk || self.compressor.length(&exact) <= length {
             return Ok(exact);
         }
@@ -232,25 +267,25 @@ impl<C: Compressor> Settling<'_, C> {
         self.compressor.stream_before(config)
     }
 
-    /// Compresses with a ratio. Without a ceiling, a ratio promises nothing of single values: bounds need not be on the ladder.
+    /// Compresses with a ratio. Without a ceiling a ratio promises nothing of single values, so that its bounds need not be on the ladder.
     fn with_ratio(&mut self, ratio: f64, ceiling: Option<f64>) -> std::result::Result<C::Output, C::Error> {
         let (chunk, layout, config) = (self.chunk, self.layout, self.config);
         let range = Range::of(chunk, layout, config);
         if range.width() < f64::MIN_POSITIVE {
-            return self.compress(ErrorBound::Lossless);
+            return self.compress(SettledBound::Lossless);
         }
-        // Values of few digits may have the ratio without an error. A sample says so first, where there is one.
+        // Values of few digits may have the ratio with their exact bits. Where the chunk has a sample, the sample must have the ratio first.
         const SMALLEST_DIGIT: f64 = 1.0 / 1_048_576.0; // 2^-20
-        let digit = ErrorBound::Absolute(range.magnitude() * SMALLEST_DIGIT);
+        let digit = SettledBound::Absolute(range.magnitude() * SMALLEST_DIGIT);
         if has_few_digits(chunk, layout, &config.with_bound(digit)) {
-            let exactly = &config.with_bound(ErrorBound::Lossless);
+            let exactly = &config.with_bound(SettledBound::Lossless);
             let has_ratio = |length: usize, of: &[u8]| length as f64 * ratio <= of.len() as f64;
             let is_promising = match Sample::of(chunk, layout)? {
                 Some(Sample { bytes, layout }) => has_ratio(self.compressor.sample_len(bytes, &layout, exactly)?, bytes),
                 None => true,
             };
             if is_promising {
-                let exact = self.compress(ErrorBound::Lossless)?;
+                let exact = self.compress(SettledBound::Lossless)?;
                 if has_ratio(self.compressor.length(&exact), chunk) {
                     return Ok(exact);
                 }
@@ -278,7 +313,7 @@ impl<C: Compressor> Settling<'_, C> {
             let length = self.compressor.length(&output);
             Ok::<_, C::Error>(((output, config), length))
         })?;
-        // The search itself tries no exact bits beside its bounds: the chunk does not have the ratio with them.
+        // The search tries no exact bits beside its bounds, as the chunk does not have the ratio with the exact bits.
         if search.is_too_long(self.compressor.length(&output)) {
             return self.or_exact_bits(output, &config, tries_exact_bits(chunk, layout, &config));
         }
@@ -290,7 +325,7 @@ impl<C: Compressor> Settling<'_, C> {
 const FRACTION_BITS: u32 = 5;
 
 /// Settles a bound that no later encoder has to recognise: cuts the bound's fraction, and rounds the step of 16-bit types down to a multiple of the spacing.
-fn round_down(bound: f64, spacing: Option<Spacing>) -> ErrorBound {
+fn round_down(bound: f64, spacing: Option<Spacing>) -> SettledBound {
     let bound = f64::from_bits(bound.clamp(0.0, LARGEST_BOUND).to_bits() & !((1 << (MANTISSA_BITS - FRACTION_BITS)) - 1));
     bound_of(spacing.map_or(2.0 * bound, |spacing| spacing.below(2.0 * bound)))
 }
@@ -338,7 +373,7 @@ mod tests {
         }
         assert_eq!(Spacing(2f64.powi(-133)).below(2f64.powi(129)), 2f64.powi(129));
         for nothing in [0.0, 5e-324] {
-            assert_eq!(round_down(nothing, Some(spacing)), ErrorBound::Lossless);
+            assert_eq!(round_down(nothing, Some(spacing)), SettledBound::Lossless);
         }
     }
 }

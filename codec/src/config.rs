@@ -7,9 +7,8 @@ use crate::number::integer::Integer as _;
 use crate::predict::predictor::InterpolationKind;
 use crate::quantize::fills::{Fills, Span};
 
-/// The largest error of a decoded value.
+/// The largest error of a decoded value, as a user asks for it. `docs/contributing.md` lists what a new bound touches.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
 pub enum ErrorBound {
     /// `|x - x'| <= bound`, in the data's own units, compared in f64. [`Config::new`] takes 0 for [`ErrorBound::Lossless`].
     Absolute(f64),
@@ -30,6 +29,18 @@ pub enum ErrorBound {
     Lossless,
 }
 
+/// The largest error of a decoded value, as one chunk is encoded: what an [`ErrorBound`] comes down to for the chunk's values. For each there is a
+/// [`Grid`](crate::stages::grid::Grid).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum SettledBound {
+    /// See [`ErrorBound::Absolute`].
+    Absolute(f64),
+    /// See [`ErrorBound::PointwiseRelative`].
+    PointwiseRelative(f64),
+    /// See [`ErrorBound::Lossless`].
+    Lossless,
+}
+
 /// How residuals are coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -47,12 +58,12 @@ pub enum CodingPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum CodebookPolicy {
-    /// The cheapest of the dictionary's books and [`Config::books`], or one made for the plane where that wins by a margin (FORMAT.md, Encoder).
+    /// The cheapest of the dictionary's books and [`Config::books`], or a book made for the plane if that is cheaper by a margin (FORMAT.md §11).
     #[default]
     Auto,
     /// Always the cheapest book of the dictionary. For measurements.
     Dictionary,
-    /// Always one made for the plane. For measurements.
+    /// Always a book made for the plane. For measurements.
     Custom,
 }
 
@@ -72,7 +83,7 @@ pub enum AdaptPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum PredictorPolicy {
-    /// The predictor with the smallest estimate on a sample of the chunk (FORMAT.md, Encoder).
+    /// The predictor with the smallest estimate on a sample of the chunk (FORMAT.md §11).
     #[default]
     Auto,
     /// The set of axes of differences with the smallest estimate, never interpolation.
@@ -87,9 +98,9 @@ pub enum PredictorPolicy {
 
 /// Configuration of the encoder. A decoder needs none of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Config<'a> {
+pub struct Config<'a, Bound = ErrorBound> {
     /// The largest error of a decoded value.
-    pub bound: ErrorBound,
+    pub bound: Bound,
     /// How residuals are coded.
     pub coding: CodingPolicy,
     /// Where codebooks come from.
@@ -104,14 +115,18 @@ pub struct Config<'a> {
     pub adapt: AdaptPolicy,
     /// How values are predicted.
     pub predictor: PredictorPolicy,
-    /// Whether less noise is wanted rather than a shorter stream. So it is while the bound of a PSNR or of a ratio is settled.
+    /// Whether less noise is wanted rather than a shorter stream. True while a bound is sought for a PSNR or a ratio.
     pub for_less_noise: bool,
     /// Bits of the dataset's fill value, in the low bits for types of fewer than 64. Values with these bits are restored exactly under every bound:
     /// readers find missing values by comparison with the fill value.
     pub fill_value: Option<u64>,
-    /// The values that are not far. Far values are restored exactly and count for no range, as the fill value. A bound that depends on the chunk finds its span.
+    /// The values that are not far. Far values are restored exactly and count for no range, as the fill value. The span is found while a bound that depends on
+    /// the chunk is settled.
     pub span: Span,
 }
+
+/// The configuration for one chunk, whose bound is settled.
+pub type SettledConfig<'a> = Config<'a, SettledBound>;
 
 impl ErrorBound {
     /// Refuses a bound that no encoder can keep. The fields of a [`Config`] are public, so that its bound need not have passed [`Config::new`].
@@ -119,29 +134,32 @@ impl ErrorBound {
     /// # Errors
     /// `InvalidArgument` for a bound out of its type's limits, which the message states, and for an absolute bound of 0.
     pub(crate) fn check(self) -> Result<()> {
-        let refuse =
-            |what: &str, value: f64, rule: &str| Err(Error::invalid(format_args!("{what} is {value:?}: it must be {rule}")));
+        let demand = |is_met: bool, what: &str, value: f64, rule: &str| {
+            if is_met { Ok(()) } else { Err(Error::invalid(format_args!("{what} is {value:?}: it must be {rule}"))) }
+        };
         match self {
             Self::Absolute(0.0) => {
                 Err(Error::invalid("absolute error bound is 0: an encoder keeps the exact bits under ErrorBound::Lossless"))
             }
-            Self::Absolute(bound) if !is_absolute(bound) => refuse("absolute error bound", bound, ABSOLUTE_RULE),
-            Self::Ratio { ceiling: Some(ceiling), .. } if !is_absolute(ceiling) => {
-                refuse("absolute error bound beside the ratio", ceiling, ABSOLUTE_RULE)
+            Self::Absolute(bound) => demand(is_absolute(bound), "absolute error bound", bound, ABSOLUTE_RULE),
+            Self::Relative(share) => {
+                let rule = "a share of the range, greater than 0 and at most 1";
+                demand(share > 0.0 && share <= 1.0, "relative error bound", share, rule)
             }
-            Self::Relative(share) if !(share > 0.0 && share <= 1.0) => {
-                refuse("relative error bound", share, "a share of the range, greater than 0 and at most 1")
+            Self::PointwiseRelative(share) => {
+                let rule = "a share of each value, greater than 0 and less than 1";
+                demand(share > 0.0 && share < 1.0, "point-wise relative error bound", share, rule)
             }
-            Self::PointwiseRelative(share) if !(share > 0.0 && share < 1.0) => {
-                refuse("point-wise relative error bound", share, "a share of each value, greater than 0 and less than 1")
+            Self::Psnr(decibels) => {
+                demand(decibels > 0.0 && decibels <= MAX_PSNR, "PSNR", decibels, "in dB, greater than 0 and at most 1000")
             }
-            Self::Psnr(decibels) if !(decibels > 0.0 && decibels <= MAX_PSNR) => {
-                refuse("PSNR", decibels, "in dB, greater than 0 and at most 1000")
+            Self::Ratio { ratio, ceiling } => {
+                if let Some(ceiling) = ceiling {
+                    demand(is_absolute(ceiling), "absolute error bound beside the ratio", ceiling, ABSOLUTE_RULE)?;
+                }
+                demand(ratio > 1.0 && ratio <= MAX_RATIO, "compression ratio", ratio, "greater than 1 and at most 1e6")
             }
-            Self::Ratio { ratio, .. } if !(ratio > 1.0 && ratio <= MAX_RATIO) => {
-                refuse("compression ratio", ratio, "greater than 1 and at most 1e6")
-            }
-            _ => Ok(()),
+            Self::Lossless => Ok(()),
         }
     }
 }
@@ -154,17 +172,7 @@ impl Config<'_> {
     pub fn new(bound: ErrorBound) -> Result<Self> {
         let bound = if bound == ErrorBound::Absolute(0.0) { ErrorBound::Lossless } else { bound };
         bound.check()?;
-        Ok(Self {
-            bound,
-            coding: CodingPolicy::Auto,
-            codebook: CodebookPolicy::Auto,
-            books: &[],
-            adapt: AdaptPolicy::None,
-            predictor: PredictorPolicy::Auto,
-            for_less_noise: false,
-            fill_value: None,
-            span: Span::ALL,
-        })
+        Ok(Self::with_defaults(bound))
     }
 
     /// A configuration with an absolute error bound, in the data's own units; 0 asks for the exact bits.
@@ -174,11 +182,34 @@ impl Config<'_> {
     pub fn absolute(bound: f64) -> Result<Self> {
         Self::new(ErrorBound::Absolute(bound))
     }
+}
+
+impl From<SettledBound> for SettledConfig<'_> {
+    fn from(bound: SettledBound) -> Self {
+        Self::with_defaults(bound)
+    }
+}
+
+impl<'a, Bound> Config<'a, Bound> {
+    fn with_defaults(bound: Bound) -> Self {
+        Self {
+            bound,
+            coding: CodingPolicy::Auto,
+            codebook: CodebookPolicy::Auto,
+            books: &[],
+            adapt: AdaptPolicy::None,
+            predictor: PredictorPolicy::Auto,
+            for_less_noise: false,
+            fill_value: None,
+            span: Span::ALL,
+        }
+    }
 
     /// This configuration with another bound. An encoder refuses a bound that [`Config::new`] refuses, and an absolute bound of 0.
     #[must_use]
-    pub fn with_bound(self, bound: ErrorBound) -> Self {
-        Self { bound, ..self }
+    pub fn with_bound<Other>(self, bound: Other) -> Config<'a, Other> {
+        let Self { coding, codebook, books, adapt, predictor, for_less_noise, fill_value, span, .. } = self;
+        Config { bound, coding, codebook, books, adapt, predictor, for_less_noise, fill_value, span }
     }
 
     /// This configuration with another span.

@@ -172,7 +172,7 @@ impl Shape {
         if dims.is_empty() || dims.contains(&0) {
             return Self::new(dims);
         }
-        // From the fastest extent on; all from the fourth on are multiplied.
+        // Fastest extents first. All from the fourth on are multiplied.
         let (mut kept, mut rank) = ([1u64; MAX_RANK], 0);
         for &extent in dims.iter().rev().filter(|&&extent| extent != 1) {
             let slowest = &mut kept[rank.min(MAX_RANK - 1)];
@@ -238,7 +238,7 @@ impl Layout {
         Ok(Self { scalar, byte_order, shape })
     }
 
-    /// The shape of the chunk in elements: for pairs, its slowest extent is half of the one of the values.
+    /// The shape of the chunk in elements. The slowest extent of pairs is half of that of their values.
     #[must_use]
     pub fn elements(&self) -> Shape {
         let mut shape = self.shape;

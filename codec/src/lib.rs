@@ -82,7 +82,7 @@ mod random;
 
 pub use bound::check as check_bound;
 pub use brick::Brick;
-pub use config::{AdaptPolicy, CodebookPolicy, CodingPolicy, Config, ErrorBound, PredictorPolicy};
+pub use config::{AdaptPolicy, CodebookPolicy, CodingPolicy, Config, ErrorBound, PredictorPolicy, SettledBound, SettledConfig};
 pub use error::{Error, Result};
 pub use layout::{ByteOrder, Layout, MAX_RANK, Scalar, Shape, type_of_byte};
 pub use stream::header::{Coding, Header};

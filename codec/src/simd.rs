@@ -6,12 +6,12 @@
 /// Bits and selections of 64 bytes.
 pub(crate) mod bytes;
 
-/// Values of a group. Rows are often short, and a loop over arrays of constant length spares the checks, such as whether slices overlap, that a compiler
-/// puts before a vectorized loop over slices.
+/// Values of a group. A compiler puts checks before a vectorized loop over slices, such as whether the slices overlap. Rows are often short, so that these
+/// checks would take much of the time. A loop over arrays of constant length has no such checks.
 pub(crate) const ROW_GROUP: usize = 8;
 
-/// Calls `body`, compiled for AVX2 or NEON, as the CPU allows. `body` and all functions that it calls must be `#[inline(always)]`; others are compiled for the
-/// baseline.
+/// Calls `body`, compiled for AVX2 or NEON if the CPU has them. `body` and all functions that it calls must be `#[inline(always)]`: other functions are
+/// compiled for the baseline.
 ///
 /// `body` is `FnOnce`, so that its own code is inlined. An `FnMut` would be called through a shim that is not.
 #[inline(always)]

@@ -1,7 +1,7 @@
 //! Whole chunks: buffers kept from call to call.
 
 use crate::bound::{Compressor, with_settled_bound};
-use crate::config::Config;
+use crate::config::{Config, SettledConfig};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::memory::{extend, resize};
@@ -77,11 +77,17 @@ impl Workspace {
         outcome
     }
 
-    /// Compresses the values of a chunk whose bound is settled, into one stream: no other bound is tried. A chunk that does not shrink is stored.
+    /// Compresses the values of a chunk into one stream: no other bound is tried. A chunk that does not shrink is stored.
     ///
     /// # Errors
     /// Those of [`Workspace::choose`].
-    pub fn compress_settled(&mut self, chunk: &[u8], layout: &Layout, config: &Config, stream: &mut Vec<u8>) -> Result<()> {
+    pub fn compress_settled(
+        &mut self,
+        chunk: &[u8],
+        layout: &Layout,
+        config: &SettledConfig,
+        stream: &mut Vec<u8>,
+    ) -> Result<()> {
         stream.clear();
         if layout.is_constant(chunk) {
             Header { coding: Coding::Constant, layout: *layout }.write_to(stream)?;
@@ -114,11 +120,11 @@ impl Workspace {
         Ok(())
     }
 
-    /// Grid and predictor that [`Workspace::compress_values`] takes for a chunk that is not constant; `config` has a settled bound.
+    /// Grid and predictor that [`Workspace::compress_values`] takes for a chunk that is not constant.
     ///
     /// # Errors
-    /// `InvalidArgument` for a bound that values of the type cannot have, `OutOfMemory`.
-    pub fn choose(&mut self, chunk: &[u8], layout: &Layout, config: &Config) -> Result<(Grid, Predictor)> {
+    /// `OutOfMemory`.
+    pub fn choose(&mut self, chunk: &[u8], layout: &Layout, config: &SettledConfig) -> Result<(Grid, Predictor)> {
         let Self { narrow, wide, shared, .. } = self;
         with_float!(
             layout.scalar,
@@ -237,7 +243,7 @@ impl Compressor for OnCpu<'_> {
     type Output = usize;
     type Error = Error;
 
-    fn compress(&mut self, config: &Config) -> Result<usize> {
+    fn compress(&mut self, config: &SettledConfig) -> Result<usize> {
         if !std::mem::take(&mut self.is_first) {
             std::mem::swap(self.stream, &mut self.workspace.stream_before);
         }
@@ -245,7 +251,7 @@ impl Compressor for OnCpu<'_> {
         Ok(self.stream.len())
     }
 
-    fn stream_before(&mut self, _config: &Config) -> Result<usize> {
+    fn stream_before(&mut self, _config: &SettledConfig) -> Result<usize> {
         std::mem::swap(self.stream, &mut self.workspace.stream_before);
         Ok(self.stream.len())
     }
@@ -254,7 +260,7 @@ impl Compressor for OnCpu<'_> {
         *output
     }
 
-    fn sample_len(&mut self, sample: &[u8], layout: &Layout, config: &Config) -> Result<usize> {
+    fn sample_len(&mut self, sample: &[u8], layout: &Layout, config: &SettledConfig) -> Result<usize> {
         self.workspace.compress_settled(sample, layout, config, self.stream)?;
         Ok(self.stream.len())
     }
@@ -281,6 +287,7 @@ fn fill(chunk: &mut [u8], value: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bound::settled;
     use crate::config::{CodingPolicy, ErrorBound};
     use crate::layout::{ByteOrder, Scalar, Shape};
     use crate::max_stream_len;
@@ -435,7 +442,8 @@ mod tests {
             let (chunk, layout) = chunk(scalar, &[40, 70], |index| smooth_bits(scalar, index));
             for bound in [ErrorBound::Absolute(0.02), ErrorBound::Absolute(1.0), ErrorBound::Lossless] {
                 let config = Config::new(bound).unwrap();
-                let (grid, predictor) = workspace.choose(&chunk, &layout, &config).unwrap();
+                let settled = settled(&chunk, &layout, &config).unwrap().unwrap();
+                let (grid, predictor) = workspace.choose(&chunk, &layout, &settled).unwrap();
                 let mut stream = Vec::new();
                 workspace.compress(&chunk, &layout, &config, &mut stream).unwrap();
                 let header = Header::read_from(&stream).unwrap();

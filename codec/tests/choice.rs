@@ -6,10 +6,10 @@ use common::{CONTENTS, Random, SHAPES, chunk_of, layout};
 use quire_codec::stages::choice::TileChoice;
 use quire_codec::stages::grid::Grid;
 use quire_codec::stages::predictor::{InterpolationKind, Predictor};
-use quire_codec::{ByteOrder, CodingPolicy, Config, Layout, PredictorPolicy, Scalar, Workspace};
+use quire_codec::{ByteOrder, CodingPolicy, Layout, PredictorPolicy, Scalar, SettledBound, SettledConfig, Workspace};
 
 /// The choice of a chunk, after it was compared with the one that follows from all counts. Returns also whether it is made on tiles.
-fn check(workspace: &mut Workspace, chunk: &[u8], layout: &Layout, config: &Config) -> (Predictor, bool) {
+fn check(workspace: &mut Workspace, chunk: &[u8], layout: &Layout, config: &SettledConfig) -> (Predictor, bool) {
     let (grid, alone) = workspace.choose(chunk, layout, config).unwrap();
     let on_tiles = TileChoice::of_chunk(chunk, layout, config);
     assert_eq!(on_tiles.is_some(), TileChoice::is_made_for(layout, config));
@@ -32,8 +32,8 @@ fn counts_lead_to_the_choice() {
                 let layout = layout(scalar, ByteOrder::Big, dims);
                 let original = chunk_of(content, &layout, 9);
                 for bound in [1e-12, 1e-3, 0.5, 1e30] {
-                    let config = Config::absolute(bound).unwrap();
-                    for config in [config, Config { coding: CodingPolicy::Bitshuffle, ..config }] {
+                    let config = SettledConfig::from(SettledBound::Absolute(bound));
+                    for config in [config, SettledConfig { coding: CodingPolicy::Bitshuffle, ..config }] {
                         on_tiles += usize::from(check(&mut workspace, &original, &layout, &config).1);
                     }
                 }
@@ -49,7 +49,7 @@ fn counts_lead_to_the_choice_where_some_tiles_are_out_of_reach() {
     const EDGES: [usize; 3] = [24, 40, 48];
     let mut workspace = Workspace::default();
     let layout = layout(Scalar::F32, ByteOrder::Little, &EDGES.map(|edge| edge as u64));
-    let config = Config::absolute(0.01).unwrap();
+    let config = SettledConfig::from(SettledBound::Absolute(0.01));
     let mut random = Random(5);
     let mut chosen = [0; 2];
     for round in 0..300 {
@@ -70,8 +70,8 @@ fn counts_lead_to_the_choice_where_some_tiles_are_out_of_reach() {
         let mut bytes: Vec<u8> = field.iter().flat_map(|value| value.to_le_bytes()).collect();
         if round % 2 == 0 {
             let mut stream = Vec::new();
-            let interpolated = Config { predictor: PredictorPolicy::Interpolation(InterpolationKind::CUBIC), ..config };
-            workspace.compress(&bytes, &layout, &interpolated, &mut stream).unwrap();
+            let interpolated = SettledConfig { predictor: PredictorPolicy::Interpolation(InterpolationKind::CUBIC), ..config };
+            workspace.compress_settled(&bytes, &layout, &interpolated, &mut stream).unwrap();
             workspace.decompress(&stream, &mut bytes).unwrap();
         }
         chosen[usize::from(check(&mut workspace, &bytes, &layout, &config).0.is_interpolation())] += 1;
@@ -82,16 +82,16 @@ fn counts_lead_to_the_choice_where_some_tiles_are_out_of_reach() {
 #[test]
 fn fixed_predictors_and_other_grids_are_not_chosen_on_tiles() {
     let is_made =
-        |scalar, dims: &[u64], config: &Config| TileChoice::is_made_for(&layout(scalar, ByteOrder::Little, dims), config);
-    let config = Config::absolute(1.0).unwrap();
+        |scalar, dims: &[u64], config: &SettledConfig| TileChoice::is_made_for(&layout(scalar, ByteOrder::Little, dims), config);
+    let config = SettledConfig::from(SettledBound::Absolute(1.0));
     assert!(is_made(Scalar::F32, &[64, 64, 64], &config));
-    assert!(is_made(Scalar::F64, &[64, 64, 64], &Config { predictor: PredictorPolicy::Differences, ..config }));
+    assert!(is_made(Scalar::F64, &[64, 64, 64], &SettledConfig { predictor: PredictorPolicy::Differences, ..config }));
     assert!(!is_made(Scalar::F32, &[16, 16, 16], &config), "small chunks");
     assert!(!is_made(Scalar::I32, &[64, 64, 64], &config), "integers");
-    assert!(!is_made(Scalar::F32, &[64, 64, 64], &Config::new(quire_codec::ErrorBound::Lossless).unwrap()), "exact bits");
+    assert!(!is_made(Scalar::F32, &[64, 64, 64], &SettledBound::Lossless.into()), "exact bits");
     for predictor in
         [PredictorPolicy::Lorenzo, PredictorPolicy::Interpolation(InterpolationKind::CUBIC), PredictorPolicy::Axes(1)]
     {
-        assert!(!is_made(Scalar::F32, &[64, 64, 64], &Config { predictor, ..config }), "{predictor:?}");
+        assert!(!is_made(Scalar::F32, &[64, 64, 64], &SettledConfig { predictor, ..config }), "{predictor:?}");
     }
 }

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Random, check_config, chunk, layout};
-use quire_codec::stages::tries_exact_bits;
-use quire_codec::{ByteOrder, Coding, CodingPolicy, Config, ErrorBound, Header, Layout, Scalar, Workspace};
+use quire_codec::stages::{settled, tries_exact_bits};
+use quire_codec::{ByteOrder, Coding, CodingPolicy, Config, ErrorBound, Header, Layout, Scalar, SettledBound, Workspace};
 
 const FLOATS: [Scalar; 6] = [Scalar::F32, Scalar::F64, Scalar::F16, Scalar::BF16, Scalar::C64, Scalar::C128];
 const CODINGS: [CodingPolicy; 2] = [CodingPolicy::Huffman, CodingPolicy::Bitshuffle];
@@ -93,11 +93,14 @@ fn streams_under_a_bound_are_no_longer_than_exact_ones() {
                 let what = format!("{scalar} {dims:?} {field:?} {places} places {coding:?} {bound:?}");
                 assert!(is_no_longer(&stream, &exact), "{what}: {} bytes, exactly {}", stream.len(), exact.len());
                 cases += 1;
-                tried += usize::from(tries_exact_bits(&original, &layout, &config));
                 let coding = Header::read_from(&stream).unwrap().coding;
                 exact_codings += usize::from(matches!(coding, Coding::Decimal | Coding::Exact));
-                if matches!(bound, ErrorBound::Absolute(_) | ErrorBound::PointwiseRelative(_)) && random.below(8) == 0 {
-                    check_config(&mut workspace, &original, &layout, &config);
+                if matches!(bound, ErrorBound::Absolute(_) | ErrorBound::PointwiseRelative(_)) {
+                    let settled = settled(&original, &layout, &config).unwrap().unwrap();
+                    tried += usize::from(tries_exact_bits(&original, &layout, &settled));
+                    if random.below(8) == 0 {
+                        check_config(&mut workspace, &original, &layout, &config);
+                    }
                 }
             }
         }
@@ -112,7 +115,7 @@ fn chunks_that_are_not_like_their_sample_have_the_shorter_stream() {
     let (mut workspace, mut random) = (Workspace::default(), Random(6));
     let layout = layout(Scalar::F32, ByteOrder::Little, &[64, 1100]);
     let middle = 28 * 1100..36 * 1100;
-    for (percent_of_all_digits, expected) in [(3, ErrorBound::Lossless), (45, ErrorBound::Absolute(1e-3))] {
+    for (percent_of_all_digits, expected) in [(3, SettledBound::Lossless), (45, SettledBound::Absolute(1e-3))] {
         let values: Vec<f64> = (0..64 * 1100)
             .map(|index| match 100.0 * random.unit() {
                 _ if middle.contains(&index) => 0.0,
@@ -121,15 +124,16 @@ fn chunks_that_are_not_like_their_sample_have_the_shorter_stream() {
             })
             .collect();
         let original = chunk(&values, &layout, 1);
-        let config = Config::new(ErrorBound::Absolute(1e-3)).unwrap();
-        assert!(tries_exact_bits(&original, &layout, &config), "{percent_of_all_digits} %");
-        let [exact, bounded] = [ErrorBound::Lossless, config.bound].map(|bound| {
+        let config = Config::absolute(1e-3).unwrap();
+        let settled = settled(&original, &layout, &config).unwrap().unwrap();
+        assert!(tries_exact_bits(&original, &layout, &settled), "{percent_of_all_digits} %");
+        let [exact, bounded] = [SettledBound::Lossless, settled.bound].map(|bound| {
             let mut stream = Vec::new();
-            workspace.compress_settled(&original, &layout, &config.with_bound(bound), &mut stream).unwrap();
+            workspace.compress_settled(&original, &layout, &settled.with_bound(bound), &mut stream).unwrap();
             stream
         });
         let lengths = (exact.len(), bounded.len());
-        let shorter = if exact.len() <= bounded.len() { (exact, ErrorBound::Lossless) } else { (bounded, config.bound) };
+        let shorter = if exact.len() <= bounded.len() { (exact, SettledBound::Lossless) } else { (bounded, settled.bound) };
         assert_eq!(shorter.1, expected, "{percent_of_all_digits} %: {lengths:?} bytes");
         assert!(stream_of(&mut workspace, &original, &layout, &config) == shorter.0, "{percent_of_all_digits} %");
     }
@@ -172,9 +176,8 @@ fn other_values_are_not_tried() {
                 (0..60 * 70).map(|_| if random.below(3) == 0 { others } else { 300.0 * random.unit() }).collect();
             let chunk = chunk(&values, &layout, 1);
             for bound in [1e-1, 1e-2, 1e-3] {
-                for bound in [ErrorBound::Absolute(bound), ErrorBound::PointwiseRelative(bound / 10.0)] {
-                    let config = Config::new(bound).unwrap();
-                    assert!(!tries_exact_bits(&chunk, &layout, &config), "{scalar} {others} {bound:?}");
+                for bound in [SettledBound::Absolute(bound), SettledBound::PointwiseRelative(bound / 10.0)] {
+                    assert!(!tries_exact_bits(&chunk, &layout, &bound.into()), "{scalar} {others} {bound:?}");
                 }
             }
         }

@@ -168,7 +168,6 @@ impl CdValues {
             ErrorBound::Psnr(decibels) => (PSNR, [Some(decibels), None]),
             ErrorBound::Ratio { ratio, ceiling: None } => (RATIO, [Some(ratio), None]),
             ErrorBound::Ratio { ratio, ceiling: Some(ceiling) } => (CAPPED_RATIO, [Some(ratio), Some(ceiling)]),
-            bound => return Err(Error::invalid(format_args!("{bound:?} has no form in cd_values"))),
         };
         let coding = CODINGS.iter().position(|&coding| coding == self.config.coding).unwrap_or(0) as u32;
         let adaptation = ADAPTING.iter().position(|&adapt| adapt == self.config.adapt).unwrap_or(0) as u32;

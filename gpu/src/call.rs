@@ -1,7 +1,7 @@
 //! One chunk or stream of the host's on a device, from the call to its result.
 
 use quire_codec::stages::{Compressor, with_settled_bound};
-use quire_codec::{Config, Layout, Scalar, Unverified, Verified, Workspace, memory};
+use quire_codec::{Config, Layout, Scalar, SettledConfig, Unverified, Verified, Workspace, memory};
 
 use crate::chunk::{Chunk, ChunkRoom};
 use crate::copy::{join, split};
@@ -42,7 +42,7 @@ impl Device {
         )
     }
 
-    fn compress_settled(&'static self, chunk: Chunk<'_>, layout: &Layout, config: &Config) -> Result<Compressed> {
+    fn compress_settled(&'static self, chunk: Chunk<'_>, layout: &Layout, config: &SettledConfig) -> Result<Compressed> {
         let mut lease = self.lease()?;
         let started = lease.lent().start_compressing(self.loaded(), chunk, layout, config);
         let job = lease.check(started)?;
@@ -84,7 +84,7 @@ impl Compressor for OnDevice<'_> {
     type Output = Compressed;
     type Error = Error;
 
-    fn compress(&mut self, config: &Config) -> Result<Compressed> {
+    fn compress(&mut self, config: &SettledConfig) -> Result<Compressed> {
         self.device.compress_settled(self.chunk, self.layout, config)
     }
 
@@ -92,7 +92,7 @@ impl Compressor for OnDevice<'_> {
         output.len()
     }
 
-    fn sample_len(&mut self, sample: &[u8], layout: &Layout, config: &Config) -> Result<usize> {
+    fn sample_len(&mut self, sample: &[u8], layout: &Layout, config: &SettledConfig) -> Result<usize> {
         let Fetched { stream, workspace } = &mut self.fetched;
         workspace.compress_settled(sample, layout, config, stream)?;
         Ok(stream.len())

@@ -1,6 +1,7 @@
 //! What the host tells the kernels of a chunk or a stream, before they see any of it.
 
 use quire_codec::stages;
+use quire_codec::stages::alphabet::CodeLengths;
 use quire_codec::stages::body::BodyHeader;
 use quire_codec::stages::exceptions::List;
 use quire_codec::stages::fills::Span;
@@ -10,7 +11,7 @@ use quire_codec::stages::lattice::{self, highest_bit};
 use quire_codec::stages::plane::interpolation_kind;
 use quire_codec::stages::predictor::Predictor;
 use quire_codec::stages::small_float::{BFloat16, Binary16};
-use quire_codec::{CodebookPolicy, Coding, Config, ErrorBound, Header, Layout, Scalar, Unverified, max_stream_len};
+use quire_codec::{CodebookPolicy, Coding, Header, Layout, Scalar, SettledBound, SettledConfig, Unverified, max_stream_len};
 
 use crate::error::{Error, Reason, Result, reason};
 use crate::job::{
@@ -41,8 +42,8 @@ fn kind_of(coding: Coding, scalar: Scalar) -> Option<u32> {
 }
 
 /// The codebooks of a configuration, for the kernels.
-pub(crate) fn dataset_books(config: &Config) -> DatasetBooks {
-    DatasetBooks { lengths: std::array::from_fn(|book| config.books.get(book).copied().unwrap_or([0; SYMBOLS])) }
+pub(crate) fn dataset_books(books: &[CodeLengths]) -> DatasetBooks {
+    DatasetBooks { lengths: std::array::from_fn(|book| books.get(book).copied().unwrap_or([0; SYMBOLS])) }
 }
 
 /// Parameters of a grid, without the encoder's other choices.
@@ -91,18 +92,18 @@ pub(crate) fn fills_of(fills: &stages::fills::Fills, layout: &Layout) -> Fills {
 }
 
 /// Parameters of a chunk.
-pub(crate) fn encode_parameters(layout: &Layout, config: &Config, grid: &Grid, predictor: Predictor) -> EncodeParameters {
+pub(crate) fn encode_parameters(layout: &Layout, config: &SettledConfig, grid: &Grid, predictor: Predictor) -> EncodeParameters {
     let kind = kind_of(grid.coding(), layout.scalar).unwrap_or(LINEAR);
     let of_grid = |half_step: f64, fixed: &[u64]| of_grid(layout, kind, half_step, fixed);
     let (of_grid, fills) = match (grid, config.bound) {
         // The kernels find the lattice themselves, and with it whether the fill value needs care.
-        (Grid::Linear(grid), ErrorBound::Absolute(bound)) => {
+        (Grid::Linear(grid), SettledBound::Absolute(bound)) => {
             let value = config.fill_value.map(u64::cast_signed);
             let fills = fills_of(&stages::fills::Fills::from_bits(value, config.span), layout);
             let fills = if grid.masks_zeros() { Fills { bits: 0, has_value: IS_MASKED, ..fills } } else { fills };
             (of_grid(bound, &[bound.to_bits()]), fills)
         }
-        (Grid::Linear(lattice), _) => {
+        (Grid::Linear(lattice), SettledBound::PointwiseRelative(_) | SettledBound::Lossless) => {
             let half_step = lattice.half_step();
             (EncodeParameters { bound: 0.0, ..of_grid(half_step, &[half_step.to_bits()]) }, fills_of(lattice.fills(), layout))
         }
@@ -138,8 +139,8 @@ const FIRST_VALUES: usize = 256;
 
 /// Whether the kernel `inspect` has to look for a lattice, on which only the grid of an absolute bound can be. The first values of most chunks show that there
 /// is none.
-pub(crate) fn may_have_lattice(chunk: &[u8], layout: &Layout, config: &Config) -> bool {
-    let ErrorBound::Absolute(bound) = config.bound else { return false };
+pub(crate) fn may_have_lattice(chunk: &[u8], layout: &Layout, config: &SettledConfig) -> bool {
+    let SettledBound::Absolute(bound) = config.bound else { return false };
     let first_values = &chunk[..chunk.len().min(FIRST_VALUES * layout.scalar.size())];
     let (order, step) = (layout.byte_order, 2.0 * bound);
     match layout.scalar.of_values() {

@@ -15,7 +15,7 @@ use quire_codec::memory::Boxed;
 use quire_codec::stages::choice::TileChoice;
 use quire_codec::stages::grid::Grid;
 use quire_codec::stages::predictor::Predictor;
-use quire_codec::{Config, Layout, Unverified, Workspace, memory};
+use quire_codec::{CodingPolicy, Layout, SettledConfig, Unverified, Workspace, memory};
 
 use crate::chunk::{Chunk, ChunkRoom};
 use crate::copy::{beside, copy, is_split};
@@ -126,8 +126,8 @@ impl Session {
     }
 
     /// Memory for compressing a chunk, and where the chunk goes in it. Both are the same for all variants.
-    fn place_encoder(&mut self, loaded: &Loaded, layout: &Layout, config: &Config<'_>) -> Result<(Memory, Address)> {
-        let key = Key { layout: *layout, chunks: 1, variant: EncodeVariant::unknown(layout, config) };
+    fn place_encoder(&mut self, loaded: &Loaded, layout: &Layout, coding: CodingPolicy) -> Result<(Memory, Address)> {
+        let key = Key { layout: *layout, chunks: 1, variant: EncodeVariant::unknown(layout, coding) };
         let plan = EncodePlan::new(&key, &Memory::default());
         let stream_len = plan.job.output_stride as usize;
         let direct_len = if stream_len <= DIRECT { stream_len } else { 0 };
@@ -142,27 +142,27 @@ impl Session {
         read_plain::<u64>(self.results.bytes(0..size_of::<u64>())) as usize
     }
 
-    /// Sends a chunk and starts compressing it. `config` has a settled bound. Returns the job's number among `encoders`.
+    /// Sends a chunk and starts compressing it. Returns the job's number among `encoders`.
     pub(crate) fn start_compressing(
         &mut self,
         loaded: &Loaded,
         chunk: Chunk<'_>,
         layout: &Layout,
-        config: &Config,
+        config: &SettledConfig,
     ) -> Result<usize> {
-        let (memory, input) = self.place_encoder(loaded, layout, config)?;
+        let (memory, input) = self.place_encoder(loaded, layout, config.coding)?;
         let (variant, parameters) = match self.send_and_choose(loaded, chunk, input, layout, config)? {
-            None => (EncodeVariant::unknown(layout, config), constant_parameters(layout)),
+            None => (EncodeVariant::unknown(layout, config.coding), constant_parameters(layout)),
             Some((grid, predictor)) => {
                 let inspected = may_have_lattice(chunk.bytes, layout, config);
-                let variant = EncodeVariant::chosen(layout, config, &grid, predictor, inspected);
+                let variant = EncodeVariant::chosen(layout, config.coding, &grid, predictor, inspected);
                 (variant, encode_parameters(layout, config, &grid, predictor))
             }
         };
         let key = Key { layout: *layout, chunks: 1, variant };
         let number = find_or_record(&mut self.encoders, key, &memory, &self.stream, loaded)?;
         const BOOKS_LEN: usize = size_of::<DatasetBooks>();
-        self.inbox.bytes_mut(0..BOOKS_LEN).copy_from_slice(bytes_of(&dataset_books(config)));
+        self.inbox.bytes_mut(0..BOOKS_LEN).copy_from_slice(bytes_of(&dataset_books(config.books)));
         self.inbox.bytes_mut(BOOKS_LEN..BOOKS_LEN + size_of::<EncodeParameters>()).copy_from_slice(bytes_of(&parameters));
         self.encoders[number].graph.launch()?;
         Ok(number)
@@ -175,7 +175,7 @@ impl Session {
         Chunk { bytes: chunk, is_pinned }: Chunk<'_>,
         input: Address,
         layout: &Layout,
-        config: &Config,
+        config: &SettledConfig,
     ) -> Result<Option<(Grid, Predictor)>> {
         let Self { ring, stream, workspace, tiles, .. } = self;
         let mut send = || match is_pinned {

@@ -7,7 +7,7 @@
 use quire_codec::memory::{reserve, resize};
 use quire_codec::stages::predictor::InterpolationKind;
 use quire_codec::{
-    ByteOrder, CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Scalar, Shape, Unverified, max_stream_len,
+    ByteOrder, CodingPolicy, Layout, PredictorPolicy, Scalar, SettledBound, SettledConfig, Shape, Unverified, max_stream_len,
 };
 
 use crate::error::{Error, Result, reason};
@@ -20,7 +20,7 @@ const EXTENTS: [u64; 3] = [5, 29, 31];
 /// A chunk's type and how it is compressed, with the CRC-32 of the codec's stream and of the decoded chunk.
 struct Case {
     scalar: Scalar,
-    bound: ErrorBound,
+    bound: SettledBound,
     coding: CodingPolicy,
     predictor: PredictorPolicy,
     stream: u32,
@@ -34,7 +34,7 @@ const CASES: [Case; 6] = {
     const CUBIC: PredictorPolicy = PredictorPolicy::Interpolation(InterpolationKind::CUBIC);
     const fn case(
         scalar: Scalar,
-        bound: ErrorBound,
+        bound: SettledBound,
         coding: CodingPolicy,
         predictor: PredictorPolicy,
         [stream, decoded]: [u32; 2],
@@ -42,12 +42,12 @@ const CASES: [Case; 6] = {
         Case { scalar, bound, coding, predictor, stream, decoded }
     }
     [
-        case(Scalar::F32, ErrorBound::Absolute(1e-2), Auto, PredictorPolicy::Lorenzo, [0xb824_8b67, 0x2c94_1bc9]),
-        case(Scalar::F32, ErrorBound::Absolute(1e-2), Auto, CUBIC, [0x4c47_26ff, 0xd9a1_b4e8]),
-        case(Scalar::F32, ErrorBound::Absolute(1e-2), Bitshuffle, PredictorPolicy::Lorenzo, [0xba54_fb23, 0x2c94_1bc9]),
-        case(Scalar::F32, ErrorBound::Lossless, Auto, PredictorPolicy::Lorenzo, [0x96a5_aa77, 0xb206_fd3a]),
-        case(Scalar::F64, ErrorBound::Absolute(1e-3), Auto, CUBIC, [0xdf77_239f, 0x1c8c_2405]),
-        case(Scalar::I32, ErrorBound::Absolute(1.0), Auto, PredictorPolicy::Lorenzo, [0x59aa_5a57, 0x8ad9_3e99]),
+        case(Scalar::F32, SettledBound::Absolute(1e-2), Auto, PredictorPolicy::Lorenzo, [0xb824_8b67, 0x2c94_1bc9]),
+        case(Scalar::F32, SettledBound::Absolute(1e-2), Auto, CUBIC, [0x4c47_26ff, 0xd9a1_b4e8]),
+        case(Scalar::F32, SettledBound::Absolute(1e-2), Bitshuffle, PredictorPolicy::Lorenzo, [0xba54_fb23, 0x2c94_1bc9]),
+        case(Scalar::F32, SettledBound::Lossless, Auto, PredictorPolicy::Lorenzo, [0x96a5_aa77, 0xb206_fd3a]),
+        case(Scalar::F64, SettledBound::Absolute(1e-3), Auto, CUBIC, [0xdf77_239f, 0x1c8c_2405]),
+        case(Scalar::I32, SettledBound::Absolute(1.0), Auto, PredictorPolicy::Lorenzo, [0x59aa_5a57, 0x8ad9_3e99]),
     ]
 };
 
@@ -56,8 +56,8 @@ impl Case {
         Ok(Layout { scalar: self.scalar, byte_order: ByteOrder::Little, shape: Shape::new(&EXTENTS)? })
     }
 
-    fn config(&self) -> Result<Config<'static>> {
-        Ok(Config { coding: self.coding, predictor: self.predictor, ..Config::new(self.bound)? })
+    fn config(&self) -> SettledConfig<'static> {
+        SettledConfig { coding: self.coding, predictor: self.predictor, ..self.bound.into() }
     }
 
     /// The chunk: a curved field and noise, all of it exact in every type.
@@ -96,7 +96,7 @@ impl Session {
     pub(crate) fn try_kernels(&mut self, loaded: &Loaded) -> Result<()> {
         let mut stream = Vec::new();
         for case in CASES {
-            let (layout, config, mut chunk) = (case.layout()?, case.config()?, case.chunk()?);
+            let (layout, config, mut chunk) = (case.layout()?, case.config(), case.chunk()?);
             let job = self.start_compressing(loaded, (&*chunk).into(), &layout, &config)?;
             self.wait()?;
             let length = self.stream_len();

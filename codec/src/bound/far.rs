@@ -1,4 +1,5 @@
-//! Finds far values (FORMAT.md §11.2): the few different values far below or far above all others, such as a fill value that HDF5 does not know, or a hot pixel.
+//! Finds far values (FORMAT.md §11.2): the few different values far below or far above all others, such as a fill value that HDF5 does not know, or a hot
+//! pixel.
 //!
 //! ```text
 //! others                                              far values
@@ -6,8 +7,8 @@
 //! range                                                  v: far if gap > 64 ranges, or if gap > 8 ranges and v occurs 16 times or more
 //! ```
 //!
-//! The others are in the nearest ninth of the whole range then. So a search ends as soon as it has seen 17 different values beyond the nearest quarter, which
-//! most chunks show within their first hundred values.
+//! So the others take at most a ninth of the whole range. A search ends as soon as it has seen 17 different values beyond the nearest quarter. In most chunks
+//! it sees so many among the first hundred values.
 
 use super::values::{Groups, VALUES_PER_GROUP};
 use crate::config::Config;
@@ -25,7 +26,7 @@ const LEAST_OTHERS: usize = 8;
 const FAR_RANGES: f64 = 64.0;
 /// See [`FAR_RANGES`], for a value that occurs [`OFTEN`] times or more.
 const FAR_RANGES_OFTEN: f64 = 8.0;
-/// Number of times that fill values occur and that single large values do not.
+/// Fill values occur as often as this; single large values do not.
 const OFTEN: u64 = 16;
 
 /// The values of a chunk that are not far, under a bound that depends on the chunk.
@@ -76,12 +77,12 @@ impl Different {
     }
 }
 
-/// Searches for far values above the others; with the `sign` -1 for those below. Returns the greatest value that is not far, the least with the sign -1, and the
-/// number of different far values, at most `most`. `None` if there are none.
+/// Searches for far values above the others; below the others if `sign` is -1. Returns the value next to the gap that is not far, and the number of different
+/// far values, at most `most`. `None` if no value is far.
 fn next_below_gap<V: Element>(groups: &Groups<'_, V>, ends: Span, sign: f64, most: usize) -> Option<(f64, usize)> {
     let (least, mut greatest) = if sign > 0.0 { (ends.least, ends.greatest) } else { (-ends.greatest, -ends.least) };
     let mut different = Different::NONE;
-    // Each round adds the values beyond the nearest quarter of what is left to the candidates. The greatest of the others is then the next one below them.
+    // Each round adds to the candidates the values beyond the nearest quarter of what is left. `next` is the greatest value that is no candidate.
     while least < greatest {
         let width = greatest - least;
         let quarter = if width.is_finite() { width / 4.0 } else { greatest / 4.0 - least / 4.0 };
@@ -105,8 +106,8 @@ fn next_below_gap<V: Element>(groups: &Groups<'_, V>, ends: Span, sign: f64, mos
     None
 }
 
-/// Adds the values above `threshold` up to `greatest`, times `sign`, to `different`. Returns the greatest value, times `sign`, up to `threshold`. `None` as soon
-/// as there are more than `most` different values.
+/// Multiplies all values by `sign`. Adds those above `threshold`, up to `greatest`, to `different`. Returns the greatest value up to `threshold`. `None` as
+/// soon as there are more than `most` different values.
 fn add_above<V: Element>(
     groups: &Groups<'_, V>,
     sign: f64,
@@ -130,7 +131,7 @@ fn add_above<V: Element>(
             groups.all(
                 #[inline(always)]
                 |values| {
-                    // In eight registers each: the greatest value up to the threshold, and whether a value is above it.
+                    // For each lane of a vector: the greatest value up to the threshold, and whether a value is above the threshold.
                     let (mut below, mut is_above) = ([f64::NEG_INFINITY; 8], [false; 8]);
                     for eight in values.as_chunks::<8>().0 {
                         for i in 0..8 {

@@ -16,7 +16,7 @@
 
 use super::earlier::{Earlier, Odd, Search};
 use super::values::Range;
-use crate::config::{Config, ErrorBound, is_absolute};
+use crate::config::{Config, SettledBound, is_absolute};
 use crate::error::Result;
 use crate::layout::{Layout, Scalar};
 use crate::number::value::Value;
@@ -41,16 +41,16 @@ const ODDS: [Odd; 14] = [
     Odd::new(63),
 ];
 
-/// A number of the type's spacings. A wanted step below twice this number becomes a power of two: too few bits are left to recognise other steps. A wider one
-/// is lowered by this number of spacings.
+/// A number of the type's spacings. A wanted step below twice this number becomes a power of two, as too few bits are left to recognise other steps. A wider
+/// step is lowered by this number of spacings.
 const FINE_STEP_SPACINGS: f64 = 64.0;
-/// The share of a bound that is kept for the errors of earlier steps too fine to be searched for, below the wanted step by a factor of more than 2^11.
+/// The share of a bound that is left for the errors of earlier steps that are too fine to be searched for: steps below 2^-11 of the wanted one.
 const UNSEEN_ERRORS: f64 = 1.0 / 1024.0;
 /// Least ratio of a step to an earlier one that it replaces.
 const LEAST_GROWTH: f64 = 4.0;
 /// Sum of the errors of all earlier steps, in half steps of the last one: at most 1 + 1/4 + 1/16 + … with [`LEAST_GROWTH`].
 const EARLIER_ERRORS: f64 = 4.0 / 3.0;
-/// Most that the first bound for a noise may grow by until the noise is the allowed one.
+/// Largest factor by which the first bound for a noise may grow.
 pub(super) const MOST_WIDENING: f64 = 4.0;
 /// Exponent of the largest step of integers, a power of three: half of it is exact in binary64.
 const MAX_EXPONENT_OF_THREE: u32 = 33;
@@ -80,13 +80,13 @@ impl<'a> Ladder<'a> {
     }
 
     /// Settles an absolute bound for floating-point values.
-    pub(super) fn settle(&self, bound: f64) -> Result<ErrorBound> {
+    pub(super) fn settle(&self, bound: f64) -> Result<SettledBound> {
         let wanted = 2.0 * bound.clamp(0.0, super::LARGEST_BOUND);
         Ok(self.settle_beside(wanted, self.earlier_step(wanted / 2048.0, wanted)?))
     }
 
-    /// Settles an absolute bound for noise, which is measured afterwards: so an earlier step may be wider than the bound's.
-    pub(super) fn settle_for_noise(&self, bound: f64) -> Result<(ErrorBound, Rounded)> {
+    /// Settles an absolute bound for noise. The noise is measured afterwards, so that an earlier step may be wider than the wanted one.
+    pub(super) fn settle_for_noise(&self, bound: f64) -> Result<(SettledBound, Rounded)> {
         let wanted = 2.0 * bound.clamp(0.0, super::LARGEST_BOUND);
         let earlier = self.earlier_step(wanted / 2048.0, wanted)?;
         Ok(match earlier {
@@ -96,10 +96,10 @@ impl<'a> Ladder<'a> {
         })
     }
 
-    /// Settles an absolute bound for a wanted step and an earlier one.
-    fn settle_beside(&self, wanted: f64, earlier: Option<f64>) -> ErrorBound {
+    /// Settles an absolute bound for a wanted step, and for the earlier step if there is one.
+    fn settle_beside(&self, wanted: f64, earlier: Option<f64>) -> SettledBound {
         let step = match earlier {
-            Some(earlier) if wanted < earlier => return ErrorBound::Lossless,
+            Some(earlier) if wanted < earlier => return SettledBound::Lossless,
             Some(earlier) => {
                 let coarser = rung(wanted - EARLIER_ERRORS * earlier);
                 if coarser >= LEAST_GROWTH * earlier { coarser } else { earlier }
@@ -111,10 +111,10 @@ impl<'a> Ladder<'a> {
 
     /// Settles a bound for floating-point values of a ratio with a ceiling: however often parts of the chunk are written, the sum of all errors is within
     /// `ceiling`. An earlier step grows by doubling only, as the errors of such steps sum up to less than the last step.
-    pub(super) fn settle_within(&self, bound: f64, ceiling: f64, earlier: Option<f64>) -> ErrorBound {
+    pub(super) fn settle_within(&self, bound: f64, ceiling: f64, earlier: Option<f64>) -> SettledBound {
         let (wanted, limit) = (2.0 * bound.min(ceiling), 2.0 * ceiling);
         bound_of(match earlier {
-            Some(earlier) if earlier > limit => return ErrorBound::Lossless,
+            Some(earlier) if earlier > limit => return SettledBound::Lossless,
             Some(earlier) => {
                 let wanted = wanted.min(ceiling);
                 let mut step = earlier;
@@ -170,7 +170,7 @@ impl<'a> Ladder<'a> {
 }
 
 /// Settles a bound for integers: the step is the greatest power of three up to `2 * bound + 1`. The points of each such grid are points of all finer ones.
-pub(super) fn settle_integer(bound: u64) -> ErrorBound {
+pub(super) fn settle_integer(bound: u64) -> SettledBound {
     let mut step = 1u64;
     for _ in 0..MAX_EXPONENT_OF_THREE {
         if (3 * step - 1) / 2 > bound {
@@ -178,13 +178,13 @@ pub(super) fn settle_integer(bound: u64) -> ErrorBound {
         }
         step *= 3;
     }
-    if step > 1 { ErrorBound::Absolute(((step - 1) / 2) as f64) } else { ErrorBound::Lossless }
+    if step > 1 { SettledBound::Absolute(((step - 1) / 2) as f64) } else { SettledBound::Lossless }
 }
 
 /// The absolute bound of a step, or the exact bits if no grid can have the step.
-pub(super) fn bound_of(step: f64) -> ErrorBound {
+pub(super) fn bound_of(step: f64) -> SettledBound {
     let bound = step / 2.0;
-    if is_absolute(bound) { ErrorBound::Absolute(bound) } else { ErrorBound::Lossless }
+    if is_absolute(bound) { SettledBound::Absolute(bound) } else { SettledBound::Lossless }
 }
 
 /// The greatest step `odd * 2^k` of the ladder up to `wanted`; 0 if there is none.
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn steps_of_integers_are_powers_of_three() {
         let bound = |bound| match settle_integer(bound) {
-            ErrorBound::Absolute(bound) => bound,
+            SettledBound::Absolute(bound) => bound,
             _ => 0.0,
         };
         for (asked, settled) in [(0, 0.0), (1, 1.0), (3, 1.0), (4, 4.0), (12, 4.0), (13, 13.0), (1000, 364.0)] {

@@ -8,7 +8,7 @@ use crate::layout::{Layout, MAX_RANK, Shape};
 use crate::memory::reserve;
 
 /// A chunk's values without its padding, and the layout of the rest. Along each axis, the last layers whose bytes are all 0 are left out, but one layer stays.
-/// Of pairs, a layer has both parts. Without padding, this is the chunk itself.
+/// A layer of pairs has both parts. A chunk without padding is returned as it is.
 ///
 /// # Errors
 /// `OutOfMemory`.

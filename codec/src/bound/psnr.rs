@@ -1,10 +1,10 @@
 //! Settles the bound that reaches a PSNR (FORMAT.md §11.2). Noise is the root mean square of the errors of the values that count.
 
-use super::ladder::{MOST_WIDENING, Rounded};
+use super::ladder::{MOST_WIDENING, Rounded, settle_integer};
 use super::values::{Groups, Range, count_of, noise_of_decoded, noise_of_steps};
 use super::{Compressor, Ladder, Settling};
 use crate::bound::padding::without_padding;
-use crate::config::{Config, ErrorBound, PredictorPolicy};
+use crate::config::{Config, PredictorPolicy, SettledBound};
 use crate::layout::Layout;
 use crate::memory::resize;
 use crate::number::dispatch::with_element;
@@ -48,8 +48,8 @@ impl<C: Compressor> Settling<'_, C> {
         let count = count_of(&counted, &counted_layout, config);
         let mut goal = Goal { ladder: &ladder, noise, count, decoded: Vec::new() };
         let asked = self.reach(&mut goal, even.min(modelled), config.predictor)?;
-        // Where many values have no error, such as zeros, a wider grid leaves the allowed noise. It is tried with differences. Values that were rounded before
-        // have no error either, but only on their earlier grid, so that no other one is tried.
+        // Where many values have no error, as zeros have none, a wider grid leaves the allowed noise. The wider grid is tried with differences. Values that
+        // were rounded before have no error either, but only on their earlier grid. Where there may be such values, no wider grid is tried.
         if modelled <= even * 1.05 || ladder.may_have_earlier_values(even)? {
             return Ok(asked);
         }
@@ -63,14 +63,14 @@ impl<C: Compressor> Settling<'_, C> {
         self.reach(&mut goal, even.min(modelled), config.predictor)
     }
 
-    /// Compresses with `bound`, and with other ones: with smaller ones until the noise is allowed, or with wider ones as long as it is. Errors of interpolation
-    /// are often smaller than evenly spread ones, so that a wider bound has the allowed noise.
+    /// Compresses with `bound`. Then with smaller bounds until the noise is allowed, or with wider bounds as long as the noise is allowed: errors of
+    /// interpolation are often smaller than evenly spread ones.
     fn reach(&mut self, goal: &mut Goal<'_>, mut bound: f64, predictor: PredictorPolicy) -> Result<C::Output, C::Error> {
         let (widest, mut reached) = ((bound * MOST_WIDENING).min(WIDEST * goal.noise), None);
         let (mut settled, mut rounded) = goal.ladder.settle_for_noise(bound)?;
         for _ in 0..MAX_ATTEMPTS {
             let mut output = self.compress_as(predictor, settled)?;
-            let ErrorBound::Absolute(taken) = settled else { return Ok(output) };
+            let SettledBound::Absolute(taken) = settled else { return Ok(output) };
             resize(&mut goal.decoded, self.chunk.len())?;
             self.compressor.decompress(&mut output, &mut goal.decoded)?;
             let (squares, changed) = noise_of_decoded(self.chunk, &goal.decoded, self.layout, self.config, goal.noise);
@@ -97,12 +97,12 @@ impl<C: Compressor> Settling<'_, C> {
             }
             let wider = goal.ladder.settle_for_noise((taken * to_allowed.min(2.0)).min(widest))?;
             match wider {
-                (ErrorBound::Absolute(bound), Rounded::Never) if bound > taken => reached = Some(settled),
+                (SettledBound::Absolute(bound), Rounded::Never) if bound > taken => reached = Some(settled),
                 _ => return Ok(output),
             }
             (settled, rounded) = wider;
         }
-        self.compress_as(predictor, reached.unwrap_or(ErrorBound::Lossless))
+        self.compress_as(predictor, reached.unwrap_or(SettledBound::Lossless))
     }
 }
 
@@ -118,21 +118,21 @@ struct Goal<'a> {
 
 /// The largest bound of integers whose errors have at most the mean square `allowed`. This must hold for evenly spread errors, as steps of earlier writes leave
 /// them. It must also hold for the errors of these values plus the errors of an earlier step, which is a third as wide.
-fn integer_bound(allowed: f64, chunk: &[u8], layout: &Layout, config: &Config) -> ErrorBound {
+fn integer_bound(allowed: f64, chunk: &[u8], layout: &Layout, config: &Config) -> SettledBound {
     let widest = (12.0 * allowed + 1.0).sqrt();
-    let mut settled = super::ladder::settle_integer(((widest - 1.0) / 2.0).min(1e18) as u64);
-    while let ErrorBound::Absolute(bound) = settled {
+    let mut settled = settle_integer(((widest - 1.0) / 2.0).min(1e18) as u64);
+    while let SettledBound::Absolute(bound) = settled {
         let third = (2.0 * bound + 1.0) / 3.0;
         if noise_of_steps(bound as u64, chunk, layout, config) + (third * third - 1.0) / 12.0 <= allowed {
             break;
         }
-        settled = super::ladder::settle_integer((bound as u64 - 1) / 3);
+        settled = settle_integer((bound as u64 - 1) / 3);
     }
     settled
 }
 
-/// The largest bound, found by bisection, whose grid leaves errors with a root mean square of at most `noise` on a sample of the values, then on all values. It
-/// is never below `noise`, which no root mean square exceeds if it is the bound.
+/// The largest bound whose grid leaves errors with a root mean square of at most `noise`. Bisection finds the bound for a sample of the values. Then the bound
+/// is lowered until it holds for all values. It is never below `noise`: with a bound of `noise` no error is larger than `noise`.
 fn bound_by_model(noise: f64, chunk: &[u8], layout: &Layout, config: &Config) -> f64 {
     const QUARTER_OF_A_BIT: f64 = 1.189_207_115_002_721; // 2^(1/4)
     const EIGHTH_OF_A_BIT: f64 = 1.090_507_732_665_257_7; // 2^(1/8)
@@ -271,12 +271,12 @@ mod tests {
         let layout = Layout { scalar: Scalar::I32, byte_order: ByteOrder::Big, shape: Shape::new(&[2000]).unwrap() };
         for (rms, widest) in [(0.1, 0), (0.9, 0), (0.95, 1), (5.0, 4), (100.0, 121)] {
             match integer_bound(rms * rms, &bytes, &layout, &config) {
-                ErrorBound::Absolute(bound) => {
+                SettledBound::Absolute(bound) => {
                     assert!(bound as u64 == widest && (1..34).any(|k| 3u64.pow(k) == 2 * bound as u64 + 1), "{rms}: {bound}");
                     let errors = noise_of_steps(bound as u64, &bytes, &layout, &config);
                     assert!(errors <= rms * rms, "{rms}: {errors}");
                 }
-                bound => assert!(bound == ErrorBound::Lossless && widest == 0, "{rms}: {bound:?}"),
+                bound => assert!(bound == SettledBound::Lossless && widest == 0, "{rms}: {bound:?}"),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The search for the bound with which a stream has a wanted length (FORMAT.md §11.2). Bounds and lengths are searched as logarithms: log2.
 
 use super::values::Range;
-use crate::config::ErrorBound;
+use crate::config::SettledBound;
 use crate::error::{Error, Result};
 use crate::layout::{Layout, MAX_RANK, Shape};
 use crate::quantize::logarithm::{EXP_TERMS, LOG_TERMS, exp2, log2};
@@ -12,7 +12,7 @@ const TOLERANCE: f64 = 0.03;
 const MAX_ATTEMPTS: usize = 8;
 /// Least number of values of a chunk that has a sample.
 const MIN_SAMPLED_VALUES: u64 = 1 << 16;
-/// A sample is the chunk's values over this number.
+/// A chunk has this number of times the values of its sample.
 const SAMPLE_DIVISOR: u64 = 8;
 
 /// A part of a chunk: the middle one along the slowest axis.
@@ -49,10 +49,10 @@ pub(super) struct Search<'a> {
     least: f64,
     greatest: f64,
     /// Settles a bound that the search tries.
-    settle: &'a dyn Fn(f64) -> ErrorBound,
+    settle: &'a dyn Fn(f64) -> SettledBound,
 }
 
-/// The bounds on either side of the wanted one, and the last one that was tried: log2 of the bound, and log2 of its length over the wanted length.
+/// Bounds that were tried. For each: log2 of the bound, and log2 of its stream's length over the wanted length. The wanted bound is between the first two.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bracket {
     too_long: Option<(f64, f64)>,
@@ -64,16 +64,16 @@ struct Bracket {
 /// Bounds that were tried, and the lengths of their streams, in bytes: as settled bounds are few, a search may come to one again.
 #[derive(Debug, Default)]
 struct Tried {
-    lengths: [Option<(ErrorBound, usize)>; MAX_ATTEMPTS],
+    lengths: [Option<(SettledBound, usize)>; MAX_ATTEMPTS],
     count: usize,
 }
 
 impl Tried {
-    fn length(&self, bound: ErrorBound) -> Option<usize> {
+    fn length(&self, bound: SettledBound) -> Option<usize> {
         self.lengths.iter().flatten().find(|&&(tried, _)| tried == bound).map(|&(_, length)| length)
     }
 
-    fn add(&mut self, bound: ErrorBound, length: usize) {
+    fn add(&mut self, bound: SettledBound, length: usize) {
         self.lengths[self.count] = Some((bound, length));
         self.count += 1;
     }
@@ -85,9 +85,10 @@ impl<'a> Search<'a> {
         ceiling: Option<f64>,
         range: Range,
         layout: &Layout,
-        settle: &'a dyn Fn(f64) -> ErrorBound,
+        settle: &'a dyn Fn(f64) -> SettledBound,
     ) -> Self {
-        // A bound above half the range makes no shorter stream. A few large values may make the range: bounds may be smaller than the type's precision there.
+        // A bound above half the range makes no shorter stream. Where a few large values make the range, the bound may be below the type's precision at these
+        // values.
         let digits =
             if layout.scalar.is_float() { 3.0 * [10.0, 17.0, 25.0, 54.0][layout.scalar.size().ilog2() as usize] } else { 65.0 };
         let range = range.width().clamp(f64::MIN_POSITIVE, super::LARGEST_BOUND);
@@ -119,21 +120,21 @@ impl<'a> Search<'a> {
     }
 
     /// The settled bound for log2 of a bound; the exact bits for the least.
-    fn bound(&self, logarithm: f64) -> ErrorBound {
+    fn bound(&self, logarithm: f64) -> SettledBound {
         if logarithm <= self.least && self.least < self.greatest {
-            ErrorBound::Lossless
+            SettledBound::Lossless
         } else {
             (self.settle)(exp2(logarithm, EXP_TERMS.len()))
         }
     }
 
-    /// log2 of the bound with which a sample of the chunk has its share of the wanted length; `None` where the chunk has no sample or the search on it ends at
-    /// once. `length_of` returns the length of a sample's stream, in bytes.
+    /// Searches on a sample of the chunk, which is to have its share of the wanted length. Returns log2 of the bound with which the search on the chunk starts;
+    /// `None` if the chunk has no sample, or if the sample's length is reached or cannot be. `length_of` returns the length of a sample's stream, in bytes.
     pub(super) fn on_sample<E: From<Error>>(
         &self,
         chunk: &[u8],
         layout: &Layout,
-        mut length_of: impl FnMut(&[u8], &Layout, ErrorBound) -> std::result::Result<usize, E>,
+        mut length_of: impl FnMut(&[u8], &Layout, SettledBound) -> std::result::Result<usize, E>,
     ) -> std::result::Result<Option<f64>, E> {
         let Some(sample) = Sample::of(chunk, layout)? else { return Ok(None) };
         let share = sample.bytes.len() as f64 / chunk.len() as f64;
@@ -192,7 +193,7 @@ impl<'a> Search<'a> {
     pub(super) fn run<R, E>(
         &self,
         start: f64,
-        mut compress: impl FnMut(ErrorBound) -> std::result::Result<(R, usize), E>,
+        mut compress: impl FnMut(SettledBound) -> std::result::Result<(R, usize), E>,
     ) -> std::result::Result<R, E> {
         let (mut at, mut bracket, mut tried) = (start, Bracket::default(), Tried::default());
         let mut best = (f64::INFINITY, start);
@@ -233,13 +234,13 @@ mod tests {
     /// attempts.
     fn search(ratio: f64, ceiling: Option<f64>, bits: f64, least_bits: f64) -> (usize, usize) {
         let range = Range::Float { least: 0.0, greatest: 1000.0 };
-        let (layout, settle) = (layout(&[10_007]), ErrorBound::Absolute);
+        let (layout, settle) = (layout(&[10_007]), SettledBound::Absolute);
         let search = Search::new(ratio, ceiling, range, &layout, &settle);
         let mut attempts = 0;
         let length = search.run(search.start(), |bound| {
             attempts += 1;
             let bits = match bound {
-                ErrorBound::Absolute(bound) => {
+                SettledBound::Absolute(bound) => {
                     assert!(bound <= ceiling.unwrap_or(1000.0) * 1.000_001, "{bound}");
                     (bits - bound.log2()).clamp(least_bits, 32.0)
                 }
@@ -275,7 +276,7 @@ mod tests {
 
     #[test]
     fn samples_are_the_middle_eighth_of_large_chunks() {
-        let (range, settle) = (Range::Float { least: 0.0, greatest: 1000.0 }, ErrorBound::Absolute);
+        let (range, settle) = (Range::Float { least: 0.0, greatest: 1000.0 }, SettledBound::Absolute);
         for (dims, first) in [
             (&[8u64, 8192][..], Some(3)),
             (&[7, 9363], None),
@@ -290,7 +291,7 @@ mod tests {
             let found = search.on_sample(&chunk, &layout, |sample, of_sample, bound| {
                 assert_eq!(sample.len() as u64, of_sample.chunk_bytes());
                 samples.push(u32::from_le_bytes(sample[..4].try_into().unwrap()));
-                let ErrorBound::Absolute(bound) = bound else { return Ok(sample.len()) };
+                let SettledBound::Absolute(bound) = bound else { return Ok(sample.len()) };
                 Ok::<_, Error>(((12.0 - bound.log2()).clamp(0.1, 32.0) / 32.0 * sample.len() as f64) as usize)
             });
             let row = layout.shape.elements() as u32 / dims[0] as u32;

@@ -13,7 +13,7 @@ use crate::number::small_float::{BFloat16, Binary16};
 pub(super) struct Spacing(pub(super) f64);
 
 impl Spacing {
-    /// The larger values are one of this number of values, or more. The largest value alone may be an outlier.
+    /// At least one of this number of values is a larger one. The largest value alone may be an outlier.
     const VALUES_PER_LARGER: u64 = 16;
 
     /// The spacing of a chunk; `None` for other types, and where all values are 0, infinite, NaN or the fill value.

@@ -200,8 +200,8 @@ impl<'a, V: Element> Groups<'a, V> {
     }
 }
 
-/// Mean square of the errors that a bound's steps leave on the integers of a chunk that count, in the data's unit. Integers that are on the grid already count
-/// as an even spread of errors: earlier steps may have left these.
+/// Mean square of the errors that a bound's steps leave on the integers of a chunk that count, in the data's unit. An integer on the grid counts as if it had
+/// evenly spread errors: an earlier write may have rounded it to the grid.
 pub(super) fn noise_of_steps(steps: u64, chunk: &[u8], layout: &Layout, config: &Config) -> f64 {
     with_integer!(
         layout.scalar,

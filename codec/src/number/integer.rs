@@ -5,8 +5,8 @@
 
 /// An integer in two's complement that wraps around, so that sums do not depend on the order of additions.
 pub trait Integer: Copy + Default + PartialEq + Send + Sync + 'static {
-    /// The value that a decoder writes for an integer that the type cannot hold, whose value goes to a list of patches. `None` for types without patches, whose
-    /// integers wrap. See [`crate::entropy::lanes::decode`].
+    /// What a decoder writes in place of an integer that the type cannot hold. The integer itself goes to a list of patches
+    /// ([`crate::entropy::lanes::decode`]). `None` for types without patches, whose integers wrap.
     const PLACEHOLDER: Option<Self>;
     /// Sum modulo 2^bits.
     fn add(self, other: Self) -> Self;

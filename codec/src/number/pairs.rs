@@ -4,8 +4,8 @@
 //! chunk   r0 i0 r1 i1 r2 i2 …      values   r0 r1 r2 … i0 i1 i2 …
 //! ```
 //!
-//! So all stages see an array of plain numbers, with the second parts behind the first ones along the slowest axis. Byte orders stay as they are. With an axis
-//! of extent 2 more, half of a line's second parts would be interpolated from first parts.
+//! So all stages see an array of plain numbers, with the second parts behind the first ones along the slowest axis. Byte orders stay as they are. If the parts
+//! had an axis of their own, half of the second parts would be interpolated from first parts.
 
 use crate::layout::Scalar;
 use crate::simd::vectorized;
@@ -26,7 +26,7 @@ pub fn split_in_place(pairs: &mut [u8], scalar: Scalar) {
     let (left, right) = pairs.split_at_mut(2 * half * part);
     split_in_place(left, scalar);
     split_in_place(right, scalar);
-    // First and second parts of the left half, then those of the right one: those in the middle change places.
+    // Now there are first and second parts of the left half, then first and second parts of the right half. The two blocks in the middle change places.
     pairs[half * part..(half + count) * part].rotate_left(half * part);
 }
 

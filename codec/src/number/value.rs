@@ -13,7 +13,7 @@ pub trait Value: Element {
     /// A code below this magnitude is safe: quantizing its decoded value is certain to give this code again, if the step is at least
     /// [`Value::SMALLEST_SAFE_STEP`].
     const SAFE_CODE_LIMIT: f64;
-    /// The least step, in the data's unit, for which codes can be safe: decoded values of a smaller one may be subnormal.
+    /// The least step, in the data's unit, for which codes can be safe. With a smaller step decoded values may be subnormal.
     const SMALLEST_SAFE_STEP: f64;
     /// Reads every other value of a chunk, from the first or the second one on, until `values` is full.
     fn read_alternate(bytes: &[u8], from_second: bool, order: ByteOrder, values: &mut [Self]);
@@ -45,8 +45,8 @@ macro_rules! read_alternate {
         fn read_alternate(bytes: &[u8], from_second: bool, order: ByteOrder, values: &mut [Self]) {
             let (pairs, last) = bytes.as_chunks::<{ 2 * $size }>();
             let whole = values.len().min(pairs.len());
-            // A pair is read as one integer, of which a truncation leaves the first value, and a shift and a truncation the second. A copy with a stride of two
-            // values would end in single values, as vector code must not read beyond the last value.
+            // A pair is read as one integer: its low half is the first value, its high half the second. A loop with a stride of two values would end in single
+            // values, as vector code must not read beyond the last value.
             if from_second {
                 pick(&pairs[..whole], &mut values[..whole], |pair| {
                     Self::from_bits((<$pair>::from_le_bytes(pair) >> <$bits>::BITS) as $bits)

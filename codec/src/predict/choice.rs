@@ -24,7 +24,7 @@ pub use self::lanes::SETS;
 pub use self::sample::{MAX_TILE_VALUES, Sample, TILES};
 
 use self::lanes::SampleLanes;
-use crate::config::{CodingPolicy, Config, ErrorBound, PredictorPolicy};
+use crate::config::{CodingPolicy, PredictorPolicy, SettledBound, SettledConfig};
 use crate::error::Result;
 use crate::layout::{Axes, Layout, MAX_RANK, Shape};
 use crate::number::dispatch::with_float;
@@ -120,7 +120,7 @@ struct Choice {
 
 impl Choice {
     /// The choice on a grid.
-    fn new<V: Value>(shape: &Shape, quantizer: &Quantizer, config: &Config) -> Self {
+    fn new<V: Value>(shape: &Shape, quantizer: &Quantizer, config: &SettledConfig) -> Self {
         let finer_steps_below = match long_axes(shape).count_ones() {
             2.. if config.for_less_noise => u32::MAX,
             3.. => FINER_STEPS_BELOW,
@@ -247,18 +247,18 @@ impl TileChoice {
     /// Whether a device may count for chunks: for floating-point numbers with an absolute bound, where `config` leaves the predictor open and the chunk has a
     /// sample.
     #[must_use]
-    pub fn is_made_for(layout: &Layout, config: &Config) -> bool {
+    pub fn is_made_for(layout: &Layout, config: &SettledConfig) -> bool {
         layout.scalar.is_float()
-            && matches!(config.bound, ErrorBound::Absolute(_))
+            && matches!(config.bound, SettledBound::Absolute(_))
             && matches!(config.predictor, PredictorPolicy::Auto | PredictorPolicy::Differences)
             && Sample::of(&layout.shape).is_some()
     }
 
-    /// The choice for a chunk that is not constant; `None` if no device may count. `config` has a settled bound. The chunk's first values suffice in its place if
+    /// The choice for a chunk that is not constant; `None` if no device may count. The chunk's first values suffice in its place if
     /// they show that it has no lattice ([`lattice::is_off`](crate::quantize::lattice::is_off)).
     #[must_use]
-    pub fn of_chunk(chunk: &[u8], layout: &Layout, config: &Config) -> Option<Self> {
-        let (true, ErrorBound::Absolute(bound)) = (Self::is_made_for(layout, config), config.bound) else { return None };
+    pub fn of_chunk(chunk: &[u8], layout: &Layout, config: &SettledConfig) -> Option<Self> {
+        let (true, SettledBound::Absolute(bound)) = (Self::is_made_for(layout, config), config.bound) else { return None };
         let sample = Sample::of(&layout.shape)?;
         with_float!(
             layout.scalar,
@@ -378,7 +378,7 @@ impl Chooser {
         chunk: &[u8],
         layout: &Layout,
         quantizer: &Quantizer,
-        config: &Config,
+        config: &SettledConfig,
         quantized: &mut Quantized<'_, V::Code>,
     ) -> Result<(Grid, Predictor)> {
         let all = Axes::all(&layout.shape);

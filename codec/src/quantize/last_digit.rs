@@ -3,7 +3,7 @@
 //! The grid of such a bound spends bits on digits that no value has. Then the exact bits may take less space and are tried. A look at a few values decides, as
 //! the values of most chunks have more digits than their bound keeps.
 
-use crate::config::{Config, ErrorBound};
+use crate::config::{SettledBound, SettledConfig};
 use crate::layout::ByteOrder;
 use crate::number::value::Value;
 use crate::quantize::decimal::{Decimal, divisor};
@@ -22,20 +22,20 @@ const SHARE_OF_STEP: f64 = 0.125;
 /// Most decimal places that are looked for, as a divisor.
 pub const MAX_DIVISOR: f64 = 1e7;
 
-/// Whether the bound of `config`, which is settled, is below the last digit of most values that a look finds.
-pub(crate) fn is_above_bound<V: Value>(chunk: &[u8], order: ByteOrder, config: &Config) -> bool {
+/// Whether the bound of `config` is below the last digit of most values that a look finds.
+pub(crate) fn is_above_bound<V: Value>(chunk: &[u8], order: ByteOrder, config: &SettledConfig) -> bool {
     let fills = config.fills::<V>();
     match config.bound {
-        ErrorBound::Absolute(bound) => {
+        SettledBound::Absolute(bound) => {
             let (ending, others) = look::<V>(chunk, order, &fills, MAX_COUNTED, |_| 2.0 * bound);
             ending >= LEAST_ENDING && ending >= others
         }
-        ErrorBound::PointwiseRelative(bound) => {
+        SettledBound::PointwiseRelative(bound) => {
             let (ending, others) =
                 look::<V>(chunk, order, &fills, MAX_LOOKED_AT, |magnitude| SHARE_OF_STEP * 2.0 * bound * magnitude);
             ending >= others
         }
-        _ => false,
+        SettledBound::Lossless => false,
     }
 }
 
@@ -128,12 +128,12 @@ mod tests {
 
     #[test]
     fn most_values_decide() {
-        let is_above = |values: &[f64], bound: ErrorBound| {
+        let is_above = |values: &[f64], bound: SettledBound| {
             let chunk: Vec<u8> = values.iter().flat_map(|value| value.to_be_bytes()).collect();
-            let config = Config { fill_value: Some((-7.0f64).to_bits()), ..Config::new(bound).unwrap() };
+            let config = SettledConfig { fill_value: Some((-7.0f64).to_bits()), ..bound.into() };
             is_above_bound::<f64>(&chunk, ByteOrder::Big, &config)
         };
-        let (absolute, share) = (ErrorBound::Absolute(1e-3), ErrorBound::PointwiseRelative(1e-3));
+        let (absolute, share) = (SettledBound::Absolute(1e-3), SettledBound::PointwiseRelative(1e-3));
         let mixed = |count: usize, irrational: usize, rest: &dyn Fn(usize) -> f64| -> Vec<f64> {
             (0..count).map(|i| if i < irrational { (2.0 + i as f64).sqrt() + 1e-5 } else { rest(i) }).collect()
         };
@@ -151,6 +151,6 @@ mod tests {
         );
         let sparse: Vec<f64> = (0..20_000).map(|i| if i % 100 == 7 { 3.0 + (i / 100) as f64 * 0.125 } else { 0.0 }).collect();
         assert!(!is_above(&sparse, absolute) && is_above(&sparse, share));
-        assert!(!is_above(&[1.0; 100], ErrorBound::Lossless) && !is_above(&[], absolute) && is_above(&[], share));
+        assert!(!is_above(&[1.0; 100], SettledBound::Lossless) && !is_above(&[], absolute) && is_above(&[], share));
     }
 }

@@ -10,7 +10,7 @@ use crate::stream::plane::PlaneWorkspace;
 /// Buffers for chunks whose codes have the width of `C`.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers<C> {
-    /// Quantization codes of the chunk; then, while exception bits are coded, these.
+    /// Quantization codes of the chunk. Once these are coded: the bits of the exceptions.
     pub codes: Vec<C>,
     /// Differences of `codes`.
     pub differences: Vec<C>,
@@ -30,7 +30,7 @@ pub(crate) struct Shared {
     pub mask_differences: Vec<i8>,
     pub chooser: Chooser,
     pub interpolation: Interpolation,
-    /// Residuals of interpolation. When reading, codes of 64 bits that fit 32.
+    /// Residuals of interpolation. In a decoder: codes of f64 chunks that fit 32 bits.
     pub residuals: Vec<i32>,
     /// Residuals or differences as decoded, in 16 bits; [`PlaneWorkspace::patches`] has those that do not fit.
     pub patched16: Vec<i16>,

@@ -1,6 +1,6 @@
 //! From a chunk to its stream: the stages in order (FORMAT.md §3, §4).
 
-use crate::config::{CodingPolicy, Config};
+use crate::config::{CodingPolicy, SettledConfig};
 use crate::error::Result;
 use crate::layout::{Axes, Layout, Shape};
 use crate::memory::{extend, lengthen, reserve, resize};
@@ -28,7 +28,7 @@ pub(crate) struct Encoder<'a, V: Element> {
     pub shared: &'a mut Shared,
     pub chunk: &'a [u8],
     pub layout: &'a Layout,
-    pub config: &'a Config<'a>,
+    pub config: &'a SettledConfig<'a>,
     pub stream: &'a mut Vec<u8>,
 }
 

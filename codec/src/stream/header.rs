@@ -29,7 +29,7 @@ pub const CODING_AT: usize = 9;
 const EXTENTS_AT: usize = 10;
 /// Bits of the coding in its byte.
 const CODING_BITS: u32 = 4;
-/// Bits of rank - 1, above the coding, and bits of the left-out extent's axis, above the rank.
+/// Bits of rank - 1, which is above the coding, and bits of the axis whose extent is left out, which is above the rank.
 const AXIS_BITS: u32 = MAX_RANK.ilog2();
 const _: () = assert!(CODING_BITS + 2 * AXIS_BITS == u8::BITS && MAX_RANK.is_power_of_two());
 /// Bit that every version byte has. Versions up to 0.5 had the letter "R" there, and their version in the two bytes behind it.
@@ -120,7 +120,7 @@ impl Header {
         self.written_extents().map(|extent| leb128_len(extent - 1)).sum()
     }
 
-    /// The axis, from the slowest, whose extent the header of a stored chunk leaves out: it follows from the length of the stream.
+    /// The axis, from the slowest, whose extent the header of a stored chunk leaves out. This extent follows from the length of the stream.
     fn left_out(&self) -> Option<usize> {
         (self.coding == Coding::Stored).then(|| greatest(self.layout.shape.dims()))
     }

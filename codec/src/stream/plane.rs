@@ -8,7 +8,7 @@
 
 use pulp::bytemuck::cast_slice;
 
-use crate::config::{CodingPolicy, Config};
+use crate::config::{CodingPolicy, SettledConfig};
 use crate::entropy::alphabet::{ALPHABET, FIRST_CLASS, FIRST_RUN, SEGMENT};
 use crate::entropy::bitshuffle::{self, Bitshuffle};
 use crate::entropy::book_choice::{self, Choice};
@@ -29,9 +29,9 @@ use crate::reader::{take, take_array};
 
 /// Bytes of a plane's header, without a custom book: predictor, codebook, and a word of bits.
 pub const PLANE_HEADER_LEN: usize = 4;
-/// Bits of the word that have the block length: log2 of it, from [`MIN_BLOCK_LOG`] on. They are the lowest ones.
+/// Lowest bits of the word: log2 of the block length, less [`MIN_BLOCK_LOG`].
 pub const BLOCK_LOG_BITS: u32 = 3;
-/// Bits of the word that have the width of an index field: of lane words first, then of extra words. The bit above them says that blocks have few lanes.
+/// Next bits of the word: the width of the index field of lane words, then as many bits for that of extra words. The bit above says that blocks have few lanes.
 pub const WIDTH_BITS: u32 = 6;
 /// Codebook number of a custom book, which follows the header.
 pub const CUSTOM_BOOK: u8 = 255;
@@ -41,13 +41,12 @@ pub const BIT_PLANES: u8 = 254;
 pub const MIN_BLOCK_LOG: u8 = SEGMENT.ilog2() as u8;
 /// Log2 of the longest block.
 pub const MAX_BLOCK_LOG: u8 = MAX_BLOCK.ilog2() as u8;
-/// Least bits of an average block that the encoder aims at: with these the unused ends of 32 lanes take less than 3 %. Longer blocks would leave a GPU idle.
+/// Least bits that the encoder wants in an average block, so that the unused ends of 32 lanes take less than 3 %. Longer blocks would leave a GPU idle.
 pub const BLOCK_BITS: u64 = 11_000;
-/// Most bits of a plane's codes and extra bits whose blocks have few lanes: there the unused ends of 32 lanes would take more than 6 %.
+/// A plane has few lanes if codes and extra bits are at most this many bits. The unused ends of 32 lanes would take more than 6 % of such a plane.
 pub const FEW_LANES_BITS: u64 = 4096;
-/// Most tokens of a block of more than four segments. One warp of a GPU decodes a block, and the GPU waits for the longest block. Where most blocks are
-/// nearly empty and a few are full, as interpolation leaves them, this halves the time at 0.6 % of the ratio (geometric mean of the generator's fields at a
-/// relative bound of 1e-2; nothing at 1e-3).
+/// Most tokens of a block of more than four segments. One warp of a GPU decodes a block, and the GPU waits for the longest block. Interpolation leaves most
+/// blocks nearly empty and a few full. There the limit halves the time, for less than 1 % of the ratio.
 pub const BLOCK_TOKENS: usize = 8192;
 
 /// A plane is decoded to 16 bits and patches if its codebook expects at most one patch in this many tokens: each patch makes a round of the lanes slow.
@@ -144,7 +143,7 @@ impl PlaneHeader {
     pub fn skip(&self, stream: &mut &[u8], integers: usize) -> Result<()> {
         let mut sizes = Vec::new();
         if self.lane_width == 0 && self.extra_width == 0 {
-            // The index has no bits, for any number of empty blocks: `sizes` could ask for too much memory.
+            // The index of empty blocks has no bits, however many blocks there are: `sizes` could ask for too much memory.
             return Ok(());
         }
         self.read_index(stream, integers, &mut sizes)?;
@@ -177,7 +176,7 @@ impl PlaneWorkspace {
         &mut self,
         differences: &[C],
         predictor: Predictor,
-        config: &Config,
+        config: &SettledConfig,
         stream: &mut Vec<u8>,
     ) -> Result<()> {
         match config.coding {
@@ -210,7 +209,7 @@ impl PlaneWorkspace {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub(crate) fn encode_tokens(&mut self, predictor: Predictor, config: &Config, stream: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn encode_tokens(&mut self, predictor: Predictor, config: &SettledConfig, stream: &mut Vec<u8>) -> Result<()> {
         let (extra_bits, histogram) = self.tokens.count();
         let choice = book_choice::choose(&histogram, config.codebook, config.books);
         let lengths = choice.lengths();

@@ -1,7 +1,7 @@
 //! Stages 1 to 3 in one pass over a chunk, slab by slab: values → codes → differences → tokens.
 //!
-//! A slab is some thousand values of whole rows. Its codes and differences stay in the core's cache, with those codes before it that differences read. So only
-//! the chunk and the tokens go through memory, and neither codes nor differences need room for a chunk.
+//! A slab is some thousand values of whole rows. Its codes and differences stay in the core's cache, and so do the codes before the slab that its differences
+//! need. So only the chunk and the tokens go through memory, and neither codes nor differences need a buffer of the chunk's length.
 
 use crate::entropy::alphabet::SEGMENT;
 use crate::error::Result;
@@ -20,7 +20,7 @@ use crate::stream::buffers::{Buffers, Shared};
 const MIN_SLAB: usize = 2 * SEGMENT;
 /// Most values of a slab. Rows that are too long for it are not cut.
 const MAX_SLAB: usize = 16 * SEGMENT;
-/// The codes before a slab go to the front of their buffer after at least this many slabs.
+/// The buffer of codes has room for at least this many slabs. When it is full, the codes that the next slab needs go to its front.
 const MIN_SLABS_PER_MOVE: usize = 4;
 
 /// How a chunk is cut into slabs.
@@ -40,8 +40,8 @@ impl Slabs {
         (rows * row <= MAX_SLAB && ((rows * row) as u64) < shape.elements()).then_some(Self { rows })
     }
 
-    /// Makes the tokens of a chunk's differences along a set of axes, for [`PlaneWorkspace::encode_tokens`](crate::stream::plane::PlaneWorkspace), and marks the
-    /// exceptions of the codes. Adds the values to `ends`.
+    /// Makes the tokens of a chunk's differences along a set of axes, for [`PlaneWorkspace::encode_tokens`](crate::stream::plane::PlaneWorkspace), and marks
+    /// the exceptions of the codes. Adds the values to `ends`.
     ///
     /// # Errors
     /// `OutOfMemory`.

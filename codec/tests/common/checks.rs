@@ -105,7 +105,7 @@ impl Promise {
                 Range::Float(range) => (Limit::Absolute(range * (1.0 + 1.0 / 32.0)), "error above the range"),
             },
             ErrorBound::Psnr(_) => (Limit::Finite, ""),
-            _ => (Limit::Bits, "lossless value changed"),
+            ErrorBound::Lossless => (Limit::Bits, "lossless value changed"),
         };
         let decibels = if let ErrorBound::Psnr(decibels) = config.bound { Some(decibels) } else { None };
         let lattice_bound = match (config.bound, limit) {

@@ -14,7 +14,7 @@ use quire_codec::stages::predictor::Predictor;
 use quire_codec::stages::quantizer::Quantizer;
 use quire_codec::stages::tokens::{Tokens, tokenize};
 use quire_codec::stages::value::Value;
-use quire_codec::{Config, Error, Layout, Scalar, Shape, Workspace};
+use quire_codec::{Error, Layout, Scalar, SettledConfig, Shape, Workspace};
 
 /// A plane before stage 3.
 #[derive(Debug, Clone)]
@@ -46,7 +46,7 @@ impl Plane {
 ///
 /// # Errors
 /// `InvalidArgument` unless these are floating-point numbers with an absolute bound; `OutOfMemory`.
-pub fn planes(chunk: &[u8], layout: &Layout, config: &Config) -> Result<Vec<Plane>, Error> {
+pub fn planes(chunk: &[u8], layout: &Layout, config: &SettledConfig) -> Result<Vec<Plane>, Error> {
     let (grid, predictor) = Workspace::default().choose(chunk, layout, config)?;
     match (layout.scalar, grid) {
         (Scalar::F32, Grid::Linear(quantizer)) => planes_of::<f32>(chunk, layout, &quantizer, predictor),
@@ -115,7 +115,7 @@ mod tests {
                 let Some(mut config) = sample::config(&chunk, bound) else { continue };
                 config.codebook = CodebookPolicy::Dictionary;
                 let mut stream = Vec::new();
-                workspace.compress(&bytes, &layout, &config, &mut stream).unwrap();
+                workspace.compress_settled(&bytes, &layout, &config, &mut stream).unwrap();
                 let planes = planes(&bytes, &layout, &config).unwrap();
                 let mut body = Vec::new();
                 for plane in &planes {

@@ -7,7 +7,7 @@ use quire_codec::stages::book_choice;
 use quire_codec::stages::book_choice::Choice;
 use quire_codec::stages::book_lengths::coded_len;
 use quire_codec::stages::plane::{PLANE_HEADER_LEN, PlaneWorkspace};
-use quire_codec::{ByteOrder, CodebookPolicy, Coding, Config, Header, Layout, Scalar, Shape};
+use quire_codec::{ByteOrder, CodebookPolicy, Coding, Config, Header, Layout, Scalar, SettledBound, SettledConfig, Shape};
 
 use crate::lengths::{UNLIMITED, code_bits, limited_lengths};
 use crate::plain::plain_bits;
@@ -169,9 +169,10 @@ pub fn fill_bits(chunk: &Field) -> Option<u64> {
 
 /// The encoder's configuration for a bound of this share of the chunk's range. `None` for a constant chunk, whose range is 0.
 #[must_use]
-pub fn config(chunk: &Field, bound: f64) -> Option<Config<'static>> {
+pub fn config(chunk: &Field, bound: f64) -> Option<SettledConfig<'static>> {
     let bound = Some(bound * finite_range(chunk)).filter(|&bound| bound > 0.0)?;
-    Some(Config { fill_value: fill_bits(chunk), ..Config::absolute(bound).ok()? })
+    let config = Config::absolute(bound).ok()?.with_bound(SettledBound::Absolute(bound));
+    Some(Config { fill_value: fill_bits(chunk), ..config })
 }
 
 /// The sample of a chunk at a bound relative to its range, or `None` where the range is 0 or the bound too small for the type.

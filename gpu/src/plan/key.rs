@@ -4,7 +4,7 @@ use quire_codec::stages::exceptions::most_listed;
 use quire_codec::stages::grid::Grid;
 use quire_codec::stages::plane::{announced_block_log, interpolation_kind, is_of_bit_planes};
 use quire_codec::stages::predictor::Predictor;
-use quire_codec::{CodingPolicy, Config, Layout, Shape};
+use quire_codec::{CodingPolicy, Layout, Shape};
 
 use crate::job::{COLUMNS_BY_PASS, COLUMNS_JOINED, COLUMNS_WHOLE, MIN_BLOCK_ROWS, ROWS_BLOCK_LOG};
 
@@ -33,23 +33,23 @@ pub(crate) struct EncodeVariant {
 
 impl EncodeVariant {
     /// For chunks in the host's memory of which nothing is known: constant ones, and those that are inspected first.
-    pub(crate) fn unknown(layout: &Layout, config: &Config<'_>) -> Self {
+    pub(crate) fn unknown(layout: &Layout, coding: CodingPolicy) -> Self {
         Self {
             inspected: true,
             interpolated: false,
             linear_grid: layout.scalar.is_float(),
-            bit_planes: config.coding == CodingPolicy::Bitshuffle,
+            bit_planes: coding == CodingPolicy::Bitshuffle,
             resident: false,
         }
     }
 
     /// For chunks in the host's memory with this grid and this predictor.
-    pub(crate) fn chosen(layout: &Layout, config: &Config<'_>, grid: &Grid, predictor: Predictor, inspected: bool) -> Self {
+    pub(crate) fn chosen(layout: &Layout, coding: CodingPolicy, grid: &Grid, predictor: Predictor, inspected: bool) -> Self {
         Self {
             inspected,
             interpolated: predictor.is_interpolation(),
             linear_grid: matches!(grid, Grid::Linear(_)),
-            ..Self::unknown(layout, config)
+            ..Self::unknown(layout, coding)
         }
     }
 }

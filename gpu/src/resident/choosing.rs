@@ -4,9 +4,8 @@
 
 use quire_codec::memory;
 use quire_codec::stages::Axes;
-use quire_codec::stages::choice::TileChoice;
 
-use super::compress::{Compressing, Found};
+use super::compress::{Choice, Compressing, Found};
 use crate::declare::Address;
 use crate::error::{Error, Result};
 use crate::job::{EncodeParameters, Inspection};
@@ -24,7 +23,7 @@ impl Compressing<'_> {
     pub(super) fn start_choosing(&self, session: &mut SetSession, chunks: usize) -> Result<bool> {
         let parts = &self.values.parts[..chunks];
         let Some(choice) = &self.choice else { return Ok(false) };
-        if ChunkBatch::device_len(choice, chunks) > MAX_CHOICE || !parts.iter().all(|part| self.values.is_dense(part)) {
+        if ChunkBatch::device_len(&choice.0, chunks) > MAX_CHOICE || !parts.iter().all(|part| self.values.is_dense(part)) {
             return Ok(false);
         }
         let addresses = memory::collect(parts.iter().map(|part| part.address))?;
@@ -48,7 +47,12 @@ impl Compressing<'_> {
     }
 
     /// Starts inspecting chunks and choosing their predictors on the device. See [`Compressing::found_in`].
-    pub(super) fn start_looking(&self, session: &mut SetSession, choice: &TileChoice, addresses: &[Address]) -> Result<()> {
+    pub(super) fn start_looking(
+        &self,
+        session: &mut SetSession,
+        (choice, config): &Choice<'_>,
+        addresses: &[Address],
+    ) -> Result<()> {
         let loaded = self.device.loaded();
         let count = addresses.len();
         let key = self.key(count, self.unknown());
@@ -74,7 +78,7 @@ impl Compressing<'_> {
             |session| batch.choose(loaded, choice, self.layout, &session.stream, &mut session.tiles),
             |session, stream| {
                 let predictor = Axes::all(&self.layout.shape).into();
-                let parameters = encode_parameters(self.layout, self.config, &choice.grid(false), predictor);
+                let parameters = encode_parameters(self.layout, config, &choice.grid(false), predictor);
                 let parameters = memory::collect((0..count).map(|_| parameters))?;
                 session.send_in(stream, &parameters, plan.job.parameters.address())?;
                 plan.inspect(stream, loaded)

@@ -15,7 +15,9 @@ use quire_codec::stages::choice::TileChoice;
 use quire_codec::stages::grid::Grid;
 use quire_codec::stages::predictor::Predictor;
 use quire_codec::stages::{settled, tries_exact_bits};
-use quire_codec::{Config, ErrorBound, Layout, THREAD_STACK, Workspace, check_bound, max_stream_len, memory};
+use quire_codec::{
+    Config, ErrorBound, Layout, SettledBound, SettledConfig, THREAD_STACK, Workspace, check_bound, max_stream_len, memory,
+};
 
 use super::boxes::{Boxes, Way, copy_runs};
 use super::packed::aligned;
@@ -42,13 +44,16 @@ pub(super) struct Compressing<'a> {
     pub(super) layout: &'a Layout,
     pub(super) config: &'a Config<'a>,
     books: DatasetBooks,
-    /// The choice that tiles in device memory decide, for chunks without a lattice.
-    pub(super) choice: Option<TileChoice>,
+    /// For chunks without a lattice.
+    pub(super) choice: Option<Choice<'a>>,
     /// Inspections and predictors of the first chunks, made before the first set begins; empty if each set makes its own.
     pub(super) found: OnceLock<Vec<Found>>,
     /// Whether the layout is for the GPU at all.
     is_for_kernels: bool,
 }
+
+/// The choice that tiles in device memory decide, and the configuration that it is made with.
+pub(super) type Choice<'a> = (TileChoice, SettledConfig<'a>);
 
 /// What the device finds of a chunk before it is compressed: what `inspect` says, and its predictor's byte.
 pub(super) type Found = (Inspection, u32);
@@ -98,14 +103,21 @@ impl<'a> Compressing<'a> {
         Device::check_resident(layout)?;
         check_bound(layout, config)?;
         let is_for_kernels = Device::check_layout(layout).is_ok();
+        // The choice needs no value of a chunk: whether the chunk has a lattice is found later, by the kernel `inspect`.
+        let choice = match config.bound {
+            ErrorBound::Absolute(bound) if is_for_kernels => {
+                let config = config.with_bound(SettledBound::Absolute(bound));
+                TileChoice::of_chunk(&[], layout, &config).map(|choice| (choice, config))
+            }
+            _ => None,
+        };
         Ok(Self {
             device,
             values,
             layout,
             config,
-            books: dataset_books(config),
-            // The choice needs no value of a chunk: whether the chunk has a lattice is found later, by the kernel `inspect`.
-            choice: if is_for_kernels { TileChoice::of_chunk(&[], layout, config) } else { None },
+            books: dataset_books(config.books),
+            choice,
             found: OnceLock::new(),
             is_for_kernels,
         })
@@ -127,7 +139,7 @@ impl<'a> Compressing<'a> {
 
     /// The variant for chunks of which nothing is known.
     pub(super) fn unknown(&self) -> EncodeVariant {
-        EncodeVariant { resident: true, ..EncodeVariant::unknown(self.layout, self.config) }
+        EncodeVariant { resident: true, ..EncodeVariant::unknown(self.layout, self.config.coding) }
     }
 
     pub(super) fn key(&self, chunks: usize, variant: EncodeVariant) -> Key<EncodeVariant> {
@@ -267,7 +279,7 @@ impl<'a> Compressing<'a> {
     }
 
     /// What follows from a chunk's inspection and the byte of its predictor; `None` if the host has to look at it.
-    fn decide_by_kernels(&self, choice: &TileChoice, inspection: &Inspection, predictor: u32) -> Option<Decision> {
+    fn decide_by_kernels(&self, (choice, config): &Choice<'_>, inspection: &Inspection, predictor: u32) -> Option<Decision> {
         if inspection.differs == 0 {
             return Some(self.constant());
         }
@@ -275,20 +287,19 @@ impl<'a> Compressing<'a> {
             return None;
         }
         let (grid, predictor) = chosen_by_kernels(predictor, choice, self.layout)?;
-        Some(self.kernels_with(self.config, &grid, predictor, false))
+        Some(self.kernels_with(config, &grid, predictor, false))
     }
 
     fn constant(&self) -> Decision {
         Decision::Kernels(Task { variant: self.unknown(), parameters: constant_parameters(self.layout), is_lossless: true })
     }
 
-    /// `config` has a settled bound.
-    fn kernels_with(&self, config: &Config<'_>, grid: &Grid, predictor: Predictor, inspected: bool) -> Decision {
-        let variant = EncodeVariant::chosen(self.layout, config, grid, predictor, inspected);
+    fn kernels_with(&self, config: &SettledConfig<'_>, grid: &Grid, predictor: Predictor, inspected: bool) -> Decision {
+        let variant = EncodeVariant::chosen(self.layout, config.coding, grid, predictor, inspected);
         Decision::Kernels(Task {
             variant: EncodeVariant { resident: true, ..variant },
             parameters: encode_parameters(self.layout, config, grid, predictor),
-            is_lossless: config.bound == ErrorBound::Lossless,
+            is_lossless: config.bound == SettledBound::Lossless,
         })
     }
 
@@ -300,7 +311,7 @@ impl<'a> Compressing<'a> {
         if self.layout.is_constant(chunk) {
             return Ok(self.constant());
         }
-        let is_made_once = |config: &Config<'_>| !tries_exact_bits(chunk, self.layout, config);
+        let is_made_once = |config: &SettledConfig<'_>| !tries_exact_bits(chunk, self.layout, config);
         let Some(config) = settled(chunk, self.layout, self.config)?.filter(is_made_once) else {
             return Ok(Decision::Made(self.make_on_host(chunk, workspace)?));
         };

@@ -8,7 +8,7 @@ mod common;
 mod machine;
 
 use quire_codec::stages::predictor::LINEAR_INTERPOLATION;
-use quire_codec::{CodingPolicy, Config, PredictorPolicy, Workspace};
+use quire_codec::{CodingPolicy, Config, PredictorPolicy, SettledBound, SettledConfig, Workspace};
 
 use self::common::checks::bits;
 use self::common::sampling::sample;
@@ -25,8 +25,8 @@ const FLOATS: [Scalar; 4] = [Scalar::F32, Scalar::F64, Scalar::F16, Scalar::BF16
 const CODINGS: [CodingPolicy; 2] = [CodingPolicy::Huffman, CodingPolicy::Bitshuffle];
 const ORDERS: [ByteOrder; 2] = [ByteOrder::Little, ByteOrder::Big];
 
-fn config(bound: f64) -> Config<'static> {
-    Config::absolute(bound).expect("a good bound")
+fn config(bound: f64) -> SettledConfig<'static> {
+    SettledBound::Absolute(bound).into()
 }
 
 /// The choice of a chunk's predictor by the kernels for batches.
@@ -99,15 +99,15 @@ impl TileReport {
     }
 
     /// The chunk that comes back from a stream with interpolation.
-    fn interpolated(&mut self, chunk: &[u8], layout: &Layout, config: &Config) -> Vec<u8> {
+    fn interpolated(&mut self, chunk: &[u8], layout: &Layout, config: &SettledConfig) -> Vec<u8> {
         let (mut stream, mut restored) = (Vec::new(), vec![0; chunk.len()]);
         let config = Config { predictor: PredictorPolicy::Interpolation(InterpolationKind::CUBIC), ..*config };
-        self.cpu.compress(chunk, layout, &config, &mut stream).expect("compresses");
+        self.cpu.compress_settled(chunk, layout, &config, &mut stream).expect("compresses");
         self.cpu.decompress(&stream, &mut restored).expect("decompresses");
         restored
     }
 
-    fn compare(&mut self, what: &str, chunk: &[u8], layout: &Layout, config: &Config) {
+    fn compare(&mut self, what: &str, chunk: &[u8], layout: &Layout, config: &SettledConfig) {
         let Some(choice) = TileChoice::of_chunk(chunk, layout, config) else { return };
         let expected = choice.count(chunk, layout).expect("memory");
         let chosen = self.cpu.choose(chunk, layout, config).expect("memory");

@@ -1,8 +1,8 @@
 //! Stage 0 (FORMAT.md §11): the kind of a chunk's grid (rounding grid, lattice, logarithm, steps of integers or exact bits) and its predictor.
 
 use super::Chooser;
-use crate::config::{Config, ErrorBound};
-use crate::error::{Error, Result};
+use crate::config::{SettledBound, SettledConfig};
+use crate::error::Result;
 use crate::layout::Layout;
 use crate::number::integer::Integer as _;
 use crate::number::value::Value;
@@ -15,38 +15,41 @@ use crate::quantize::lattice;
 use crate::quantize::logarithm::{Logarithm, is_too_fine};
 use crate::quantize::quantizer::Quantizer;
 
-/// Chooses grid and predictor of a chunk of floating-point numbers. The chunk must not be constant, and the bound of `config` must be settled: absolute,
-/// point-wise relative or lossless ([`crate::bound`]).
+/// Chooses grid and predictor of a chunk of floating-point numbers. The chunk must not be constant.
 ///
 /// # Errors
-/// `InvalidArgument` for a bound that is not settled, `OutOfMemory`.
+/// `OutOfMemory`.
 pub(crate) fn for_floats<V: Value>(
     chunk: &[u8],
     layout: &Layout,
-    config: &Config,
+    config: &SettledConfig,
     chooser: &mut Chooser,
     quantized: &mut Quantized<'_, V::Code>,
 ) -> Result<(Grid, Predictor)> {
     let order = layout.byte_order;
     match config.bound {
-        ErrorBound::Absolute(bound) => {
+        SettledBound::Absolute(bound) => {
             let quantizer = Quantizer::for_chunk::<V>(chunk, order, bound, config.fills::<V>());
             chooser.choose::<V>(chunk, layout, &quantizer, config, quantized)
         }
-        ErrorBound::PointwiseRelative(bound) if !is_too_fine(bound, V::SIZE) => {
+        SettledBound::PointwiseRelative(bound) if !is_too_fine(bound, V::SIZE) => {
             let grid = Logarithm::for_chunk::<V>(chunk, order, bound, config.fill::<V>());
             let code = |value: V| grid.nearest(value).to_i64();
             let (axes, _) = chooser.choose_axes::<V>(chunk, layout, config.predictor, code)?;
             Ok((Grid::Logarithmic(grid), axes.into()))
         }
-        ErrorBound::Lossless | ErrorBound::PointwiseRelative(_) => for_exact_bits::<V>(chunk, layout, config, chooser),
-        bound => Err(unsettled(bound)),
+        SettledBound::Lossless | SettledBound::PointwiseRelative(_) => for_exact_bits::<V>(chunk, layout, config, chooser),
     }
 }
 
 /// Chooses grid and predictor of floating-point numbers that keep their exact bits: of codes of the bits, a lattice and decimals, the one with the fewest
 /// estimated bits.
-fn for_exact_bits<V: Value>(chunk: &[u8], layout: &Layout, config: &Config, chooser: &mut Chooser) -> Result<(Grid, Predictor)> {
+fn for_exact_bits<V: Value>(
+    chunk: &[u8],
+    layout: &Layout,
+    config: &SettledConfig,
+    chooser: &mut Chooser,
+) -> Result<(Grid, Predictor)> {
     let (axes, bits) = chooser.choose_axes::<V>(chunk, layout, config.predictor, |value: V| value.to_code().to_i64())?;
     let mut best = (bits, Grid::Exact, axes);
     let spacing = lattice::exact_spacing::<V>(chunk, layout.byte_order);
@@ -70,20 +73,19 @@ fn for_exact_bits<V: Value>(chunk: &[u8], layout: &Layout, config: &Config, choo
     Ok((grid, axes.into()))
 }
 
-/// Chooses grid and predictor of a chunk of integers. The bound of `config` must be settled: absolute or lossless.
+/// Chooses grid and predictor of a chunk of integers. Under a point-wise relative bound they keep their exact bits.
 ///
 /// # Errors
-/// `InvalidArgument` for a bound that is not settled, `OutOfMemory`.
+/// `OutOfMemory`.
 pub(crate) fn for_integers<V: IntegerElement>(
     chunk: &[u8],
     layout: &Layout,
-    config: &Config,
+    config: &SettledConfig,
     chooser: &mut Chooser,
 ) -> Result<(Grid, Predictor)> {
     let grid = match config.bound {
-        ErrorBound::Absolute(bound) if bound >= 1.0 => Grid::Steps(Steps::new::<V>(bound as u64, config.fills::<V>())),
-        ErrorBound::Absolute(_) | ErrorBound::Lossless => Grid::Exact,
-        bound => return Err(unsettled(bound)),
+        SettledBound::Absolute(bound) if bound >= 1.0 => Grid::Steps(Steps::new::<V>(bound as u64, config.fills::<V>())),
+        SettledBound::Absolute(_) | SettledBound::PointwiseRelative(_) | SettledBound::Lossless => Grid::Exact,
     };
     let code = |value: V| match &grid {
         Grid::Steps(steps) => value.nearest(steps).to_i64(),
@@ -91,10 +93,6 @@ pub(crate) fn for_integers<V: IntegerElement>(
     };
     let (axes, _) = chooser.choose_axes::<V>(chunk, layout, config.predictor, code)?;
     Ok((grid, axes.into()))
-}
-
-fn unsettled(bound: ErrorBound) -> Error {
-    Error::invalid(format_args!("{bound:?} cannot be a chunk's own bound: settle it first"))
 }
 
 #[cfg(test)]
@@ -108,21 +106,19 @@ mod tests {
         Layout { scalar, byte_order: ByteOrder::Little, shape: Shape::new(&[values as u64]).unwrap() }
     }
 
-    fn of_floats(values: &[f64], bound: ErrorBound) -> Result<(Grid, Predictor)> {
+    fn of_floats(values: &[f64], bound: SettledBound) -> Result<(Grid, Predictor)> {
         let chunk: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         let (mut shared, mut codes) = (Shared::default(), Vec::new());
         let (chooser, mut coded) = shared.split(&mut codes);
-        let config = Config { bound, ..Config::absolute(1.0).unwrap() };
-        for_floats::<f64>(&chunk, &layout(Scalar::F64, values.len()), &config, chooser, &mut coded)
+        for_floats::<f64>(&chunk, &layout(Scalar::F64, values.len()), &bound.into(), chooser, &mut coded)
     }
 
-    fn of_integers(values: &[i32], bound: ErrorBound) -> Result<(Grid, Predictor)> {
+    fn of_integers(values: &[i32], bound: SettledBound) -> Result<(Grid, Predictor)> {
         let chunk: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        let config = Config { bound, ..Config::absolute(1.0).unwrap() };
         for_integers::<i32>(
             &chunk,
             &layout(Scalar::I32, values.len()),
-            &config,
+            &bound.into(),
             Shared::default().split::<i32>(&mut Vec::new()).0,
         )
     }
@@ -131,36 +127,29 @@ mod tests {
     fn floats_get_the_grid_of_their_bound() {
         let rough: Vec<f64> = (1..300).map(|i| f64::from(i).sqrt() * f64::from(i * i % 17 - 8)).collect();
         let quarters: Vec<f64> = (0..300).map(|i| f64::from(i * i % 61) * 0.25).collect();
-        assert!(matches!(of_floats(&rough, ErrorBound::Absolute(0.1)), Ok((Grid::Linear(grid), _)) if grid.half_step() == 0.1));
+        assert!(matches!(of_floats(&rough, SettledBound::Absolute(0.1)), Ok((Grid::Linear(grid), _)) if grid.half_step() == 0.1));
         assert!(matches!(
-            of_floats(&rough, ErrorBound::PointwiseRelative(0.1)),
+            of_floats(&rough, SettledBound::PointwiseRelative(0.1)),
             Ok((Grid::Logarithmic(_), Predictor::Differences(_)))
         ));
-        assert!(matches!(of_floats(&rough, ErrorBound::PointwiseRelative(1e-12)), Ok((Grid::Exact, Predictor::Differences(_)))));
-        assert!(matches!(of_floats(&rough, ErrorBound::Lossless), Ok((Grid::Exact, Predictor::Differences(_)))));
+        assert!(matches!(
+            of_floats(&rough, SettledBound::PointwiseRelative(1e-12)),
+            Ok((Grid::Exact, Predictor::Differences(_)))
+        ));
+        assert!(matches!(of_floats(&rough, SettledBound::Lossless), Ok((Grid::Exact, Predictor::Differences(_)))));
         let cents: Vec<f64> = (0..300).map(|i| f64::from(i * i % 611) / 100.0).collect();
         // Multiples of 1/4 are on a lattice, whose half step is 1/8; those of 1/100 are whole numbers over 100.
-        assert!(matches!(of_floats(&quarters, ErrorBound::Lossless), Ok((Grid::Linear(grid), _)) if grid.half_step() == 0.125));
-        assert!(matches!(of_floats(&cents, ErrorBound::Lossless), Ok((Grid::Decimal(grid), _)) if grid.divisor() == 100));
+        assert!(matches!(of_floats(&quarters, SettledBound::Lossless), Ok((Grid::Linear(grid), _)) if grid.half_step() == 0.125));
+        assert!(matches!(of_floats(&cents, SettledBound::Lossless), Ok((Grid::Decimal(grid), _)) if grid.divisor() == 100));
     }
 
     #[test]
     fn integers_get_steps_from_a_bound_of_1_on() {
         let values: Vec<i32> = (0..300).map(|i| i * i % 1009 - 400).collect();
-        assert!(matches!(of_integers(&values, ErrorBound::Absolute(0.9)), Ok((Grid::Exact, _))));
-        assert!(matches!(of_integers(&values, ErrorBound::Lossless), Ok((Grid::Exact, _))));
-        let (grid, _) = of_integers(&values, ErrorBound::Absolute(2.7)).unwrap();
+        assert!(matches!(of_integers(&values, SettledBound::Absolute(0.9)), Ok((Grid::Exact, _))));
+        assert!(matches!(of_integers(&values, SettledBound::Lossless), Ok((Grid::Exact, _))));
+        assert!(matches!(of_integers(&values, SettledBound::PointwiseRelative(0.1)), Ok((Grid::Exact, _))));
+        let (grid, _) = of_integers(&values, SettledBound::Absolute(2.7)).unwrap();
         assert_eq!(grid, Grid::Steps(Steps::new::<i32>(2, Fills::NONE)));
-    }
-
-    #[test]
-    fn bounds_that_are_not_settled_are_refused() {
-        for bound in [ErrorBound::Relative(0.1), ErrorBound::Psnr(50.0), ErrorBound::Ratio { ratio: 9.0, ceiling: None }] {
-            for refused in [of_floats(&[1.0, 2.0], bound).map(|_| ()), of_integers(&[1, 2], bound).map(|_| ())] {
-                let error = refused.unwrap_err().to_string();
-                assert!(error.contains("settle it first"), "{error}");
-            }
-        }
-        assert!(of_integers(&[1, 2], ErrorBound::PointwiseRelative(0.1)).is_err());
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::{ErrorBound, PredictorPolicy};
+use crate::config::{Config, ErrorBound, PredictorPolicy};
 use crate::layout::{ByteOrder, Scalar};
 use crate::quantize::exceptions::most_listed;
 use crate::stream::body::BodyHeader;

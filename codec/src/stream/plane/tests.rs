@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::CodebookPolicy;
+use crate::config::{CodebookPolicy, SettledBound};
 
 /// Numbers of many magnitudes, a third of them 0.
 fn mixed(len: usize) -> Vec<i64> {
@@ -11,19 +11,19 @@ fn mixed(len: usize) -> Vec<i64> {
     (0..len).map(number).collect()
 }
 
-fn encoded(differences: &[i64], config: &Config) -> Vec<u8> {
+fn encoded(differences: &[i64], config: &SettledConfig) -> Vec<u8> {
     let mut stream = Vec::new();
     PlaneWorkspace::default().encode(differences, Axes::NONE.into(), config, &mut stream).unwrap();
     stream
 }
 
 /// A configuration for each kind of plane: book of the dictionary, custom book, bit planes.
-fn configs() -> [Config<'static>; 3] {
-    let config = Config::absolute(1.0).unwrap();
+fn configs() -> [SettledConfig<'static>; 3] {
+    let config = SettledConfig::from(SettledBound::Absolute(1.0));
     [
-        Config { codebook: CodebookPolicy::Dictionary, ..config },
-        Config { codebook: CodebookPolicy::Custom, ..config },
-        Config { coding: CodingPolicy::Bitshuffle, ..config },
+        SettledConfig { codebook: CodebookPolicy::Dictionary, ..config },
+        SettledConfig { codebook: CodebookPolicy::Custom, ..config },
+        SettledConfig { coding: CodingPolicy::Bitshuffle, ..config },
     ]
 }
 
