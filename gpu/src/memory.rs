@@ -296,7 +296,7 @@ impl Arena {
     fn take_bytes(&mut self, bytes: usize) -> Address {
         let at = self.len.next_multiple_of(256);
         self.len = at + bytes + GAP;
-        if GAP > 0 {
+        if cfg!(quire_emulated) {
             // Without memory to note it, a gap is not watched.
             let _ = memory::push(&mut self.gaps.0, self.base + (at + bytes) as u64);
         }

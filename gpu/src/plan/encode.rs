@@ -226,7 +226,7 @@ impl EncodePlan {
 
 #[cfg(test)]
 mod tests {
-    use quire_codec::{ByteOrder, Config, Layout, Shape};
+    use quire_codec::{ByteOrder, CodingPolicy, Layout, Shape};
 
     use super::*;
 
@@ -245,8 +245,8 @@ mod tests {
     fn arrays_take_about_six_times_the_codes() {
         for scalar in [Scalar::F32, Scalar::F64, Scalar::F16, Scalar::U8] {
             let layout = Layout { scalar, byte_order: ByteOrder::Little, shape: Shape::new(&[256, 256, 256]).unwrap() };
-            let config = Config::absolute(1e-3).unwrap();
-            let len = EncodePlan::needed(&Key { layout, chunks: 1, variant: EncodeVariant::unknown(&layout, &config) });
+            let len =
+                EncodePlan::needed(&Key { layout, chunks: 1, variant: EncodeVariant::unknown(&layout, CodingPolicy::Auto) });
             let codes = (scalar.code_size() as u64 * layout.shape.elements()) as f64;
             assert!((5.0..6.1).contains(&(len as f64 / codes)), "{scalar}: {len} bytes");
         }
