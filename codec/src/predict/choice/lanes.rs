@@ -322,13 +322,9 @@ fn differences_of_corners<C: Integer, W: Integer, const CORNERS: usize>(sample: 
                     }
                     let mut axis = 1;
                     while axis < CORNERS {
-                        for cube in differences.chunks_exact_mut(2 * axis) {
-                            let (without_axis, with_axis) = cube.split_at_mut(axis);
-                            for (differences, others) in with_axis.iter_mut().zip(without_axis) {
-                                for (difference, other) in differences.iter_mut().zip(others) {
-                                    *difference = other.sub(*difference);
-                                }
-                            }
+                        for corner in (0..CORNERS).filter(|corner| corner & axis != 0) {
+                            // Whole vectors: the compiler would take corners for the lanes of its vectors, and gather.
+                            differences[corner] = subtract(differences[corner ^ axis], differences[corner]);
                         }
                         axis *= 2;
                     }
@@ -347,6 +343,15 @@ fn differences_of_corners<C: Integer, W: Integer, const CORNERS: usize>(sample: 
         of_sets[set] = counts.sum();
     }
     of_sets
+}
+
+/// The differences of two numbers in all lanes.
+#[inline(always)]
+fn subtract<C: Integer>(mut numbers: [C; TILES], others: [C; TILES]) -> [C; TILES] {
+    for (number, other) in numbers.iter_mut().zip(others) {
+        *number = number.sub(other);
+    }
+    numbers
 }
 
 /// Predictions of a value in all lanes, from its neighbours along a number of axes.
