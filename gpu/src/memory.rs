@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::{CudaContext, CudaStream, result, sys};
-use quire_codec::memory;
 
 use crate::declare::{Address, Pointer, SharedStruct};
 use crate::error::{Context as _, Error, Result, reason};
@@ -251,15 +250,22 @@ pub(crate) fn upload_and_wait(context: &CudaContext, bytes: &[u8], to: &DeviceMe
 const GAP: usize = if cfg!(quire_emulated) { 256 } else { 0 };
 /// Gaps are filled with this byte. The emulator knows them by it: see `GAP_BYTE` in gpu/emulator/driver.cpp.
 const GAP_BYTE: u8 = 0x9d;
+/// Most gaps of an arena.
+const MOST_GAPS: usize = if cfg!(quire_emulated) { 64 } else { 0 };
 
 /// The gaps behind arrays of a job. These arrays are in one allocation, so that tools of CUDA's do not see a kernel that writes behind one of them.
-#[derive(Debug, Default)]
-pub(crate) struct Gaps(Vec<Address>);
+#[derive(Debug)]
+pub(crate) struct Gaps {
+    addresses: [Address; MOST_GAPS],
+    count: usize,
+}
 
 impl Gaps {
+    const NONE: Self = Self { addresses: [0; MOST_GAPS], count: 0 };
+
     /// Has the gaps watched during the launches of `launch`.
     pub(crate) fn watch(&self, stream: &CudaStream, launch: impl FnOnce() -> Result<()>) -> Result<()> {
-        let fill_all = |byte| self.0.iter().try_for_each(|&gap| fill(stream, gap, byte, GAP));
+        let fill_all = |byte| self.addresses[..self.count].iter().try_for_each(|&gap| fill(stream, gap, byte, GAP));
         fill_all(GAP_BYTE)?;
         launch()?;
         fill_all(0)
@@ -280,7 +286,7 @@ pub(crate) struct Arena {
 
 impl Arena {
     pub(crate) fn new(base: Address) -> Self {
-        Self { base, len: 0, gaps: Gaps::default() }
+        Self { base, len: 0, gaps: Gaps::NONE }
     }
 
     /// An array of `count` entries, of the type that the field points to. `c_void` is not `Copy`: see [`Arena::take_sized`].
@@ -297,15 +303,15 @@ impl Arena {
         let at = self.len.next_multiple_of(256);
         self.len = at + bytes + GAP;
         if cfg!(quire_emulated) {
-            // Without memory to note it, a gap is not watched.
-            let _ = memory::push(&mut self.gaps.0, self.base + (at + bytes) as u64);
+            self.gaps.addresses[self.gaps.count] = self.base + (at + bytes) as u64;
+            self.gaps.count += 1;
         }
         self.base + at as u64
     }
 
     /// An arena whose arrays begin behind those of this one. Several such arenas share memory: their arrays are needed at different times.
     pub(crate) fn fork(&self) -> Self {
-        Self { base: self.base, len: self.len, gaps: Gaps::default() }
+        Self { base: self.base, len: self.len, gaps: Gaps::NONE }
     }
 
     /// Goes on behind the arrays of a fork.

@@ -119,7 +119,8 @@ constexpr u32 EXTRA_WORDS = SEGMENT * (8 * sizeof(C) + 1) / 32;
 template <typename C>
 struct DifferenceShared {
   union {
-    alignas(16) C values[SEGMENT];  // threads read eight at a time
+    C values[SEGMENT];
+    uint4 quads[SEGMENT * sizeof(C) / 16];
     u32 extra[EXTRA_WORDS<C> + 2];
   };
   C before;  // the value before the segment's first
@@ -214,7 +215,13 @@ __device__ __forceinline__ void integer_differences(DifferenceShared<C>& shared,
   __syncthreads();
   typedef typename Unsigned<C>::Type U;
   const u32 first = threadIdx.x * VALUES_PER_THREAD, inside = first >= length ? 0 : min(length - first, VALUES_PER_THREAD);
-  const Eight<C> here = read_eight(shared.values + first);
+  constexpr u32 QUADS = VALUES_PER_THREAD * sizeof(C) / 16;
+  union {
+    uint4 quads[QUADS];
+    C values[VALUES_PER_THREAD];
+  } here;
+#pragma unroll
+  for (u32 i = 0; i < QUADS; i++) here.quads[i] = shared.quads[threadIdx.x * QUADS + i];
   U before = first > 0 ? shared.values[first - 1] : shared.before;
   u32 x = RANK == 1 ? start + first : (start + first) % shape.extents[0];
   own.zeros = 0;
