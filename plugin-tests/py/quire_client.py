@@ -127,6 +127,36 @@ def assert_same_bits(expected: np.ndarray, read: np.ndarray, label: str) -> None
         raise AssertionError(f"{client()}: {label}: {len(differ)} values changed, the first at {at}: {expected[at]!r} -> {read[at]!r}")
 
 
+def create(
+    file: Any, name: str, shape: tuple[int, ...], datatype: Any, chunks: tuple[int, ...], words: Optional[tuple[int, ...]], *, is_mandatory: bool = True,
+    maxshape: Optional[tuple[Optional[int], ...]] = None, fill: Any = None, fill_time: Optional[int] = None, alloc_time: Optional[int] = None,
+) -> Any:  # fmt: skip
+    """A dataset that is created as a C program does it: of a type of HDF5 or numpy, with the filter unless `words` are None. h5py itself makes filters
+    optional."""
+    import h5py
+
+    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    properties.set_chunk(chunks)
+    if words is not None:
+        properties.set_filter(FILTER_ID, h5py.h5z.FLAG_MANDATORY if is_mandatory else h5py.h5z.FLAG_OPTIONAL, words)
+    if fill is not None:
+        properties.set_fill_value(np.asarray(fill))
+    if fill_time is not None:
+        properties.set_fill_time(fill_time)
+    if alloc_time is not None:
+        properties.set_alloc_time(alloc_time)
+    space = h5py.h5s.create_simple(shape, tuple(h5py.h5s.UNLIMITED if extent is None else extent for extent in maxshape or shape))
+    kind = datatype if isinstance(datatype, h5py.h5t.TypeID) else h5py.h5t.py_create(np.dtype(datatype), logical=True)
+    return h5py.Dataset(h5py.h5d.create(file.id, name.encode(), kind, space, properties))
+
+
+def stored(dataset: Any) -> dict[tuple[int, ...], tuple[int, bytes]]:
+    """Filter mask and bytes of every chunk that the file has, by the indices of its first value."""
+    dataset.file.flush()
+    offsets = [dataset.id.get_chunk_info(number).chunk_offset for number in range(dataset.id.get_num_chunks())]
+    return {offset: dataset.id.read_direct_chunk(offset) for offset in sorted(offsets)}
+
+
 def assert_words(text: str, words: Iterable[str], label: str) -> None:
     """Every one of `words` is in `text`, whatever its case."""
     missing = [word for word in words if word.lower() not in text.lower()]

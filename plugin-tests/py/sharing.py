@@ -54,9 +54,7 @@ class Worker:
         """`gate`: the driver makes this file when it begins to open a GPU, and opens the GPU when the file is gone. `cores`: of the machine."""
         drop = ("QUIRE_", "SLURM_", "OMPI_", "PMI")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(drop)}
-        environment |= {"LD_LIBRARY_PATH": DRIVER, "LD_PRELOAD": CLOCK, "SET_CLOCK_CORES": str(cores), "QUIRE_LOG": "1"}
-        # Which a thread that asks for no stack would have.
-        environment |= {"RUST_MIN_STACK": "20000", **settings}
+        environment |= {"LD_LIBRARY_PATH": DRIVER, "LD_PRELOAD": CLOCK, "SET_CLOCK_CORES": str(cores), "QUIRE_LOG": "1", **settings}
         if gate is not None:
             environment["QUIRE_EMULATOR_GATE"] = str(gate)
         self.gate = gate
