@@ -1,6 +1,4 @@
 """The plugin on a GPU. `plugin-tests/gpu.sh` runs this where there is one. Elsewhere gpu/emulator's GPU serves the tests that are marked `emulated`.
-
-Each client is a process. `same` bytes are those of the CPU.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class Copy(NamedTuple):
     name: str
     dtype: str
     shape: tuple[int, ...]
-    defined: Optional[float]  # the fill value of its own list
+    defined: Optional[float]  # the fill value that its own creation list defines
     kept: Optional[float]  # the fill value that the filter is to know
 
 

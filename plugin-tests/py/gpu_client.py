@@ -247,7 +247,7 @@ def to_and_fro(filter: Filter, chunk: np.ndarray, times: int) -> str:
     expected = None
     for turn in range(times):
         _, stream = filter.compress(chunk, BOUND)
-        # One way in four without room: it takes another path, and page faults that would hide what is measured.
+        # One call in four has no room in its buffer, and takes another path. The page faults of more calls would hide what is measured.
         _, back = filter.decompress(stream, chunk, has_room=turn % 4 > 0)
         # Samples see a difference and take no time; the hash at the end sees all.
         found = (stream.size, stream[::61].tobytes(), back.reshape(-1)[::4099].tobytes())

@@ -112,7 +112,7 @@ CASES: dict[str, tuple[tuple[str, ...], Callable[[str], None]]] = {
     "xarray writes with netcdf4": (("xarray", "netCDF4"), lambda file: _xarray_write("netcdf4", file)),
 }
 
-# What is printed without an error that Python or the shell would see is a message, too.
+# A message counts even where the tool that prints it ends in order.
 TOOLS = [
     ["h5dump", "-d", "/t", "bare.h5"],
     ["h5dump", "--enable-error-stack", "-d", "/t", "bare.h5"],

@@ -213,7 +213,7 @@ def more_work_opens_it_beside_the_work() -> None:
 
 
 def ranks_open_it_at_a_low_priority() -> None:
-    """Whoever is no rank opens it at his own."""
+    """A process that is no rank, or that names its GPU, opens the GPU at its own priority."""
     own = os.getpriority(os.PRIO_PROCESS, 0)
     for settings, expected in (({}, own), ({"SLURM_LOCALID": "0"}, max(own, 10)), ({"SLURM_LOCALID": "0", "QUIRE_DEVICE": "0"}, own)):
         worker = Worker(gate=gate(), **settings)
@@ -388,7 +388,7 @@ def a_process_that_comes_back_soon_takes_both_places() -> None:
     worker.process.stdout.readline()
     assert worker.compress(FEW, SOON) == FEW
     one = holder(card, 1)
-    assert worker.compress(FEW, SOON) == 0, "the second place is for who takes his time"
+    assert worker.compress(FEW, SOON) == 0, "the second place is for a process that takes its time"
     assert worker.compress(FEW, PAUSE) == 0, "it had come back soon when it had been on the card last"
     release(one)
     assert worker.compress(FEW, PAUSE) == FEW

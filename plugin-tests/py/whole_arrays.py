@@ -142,7 +142,8 @@ def check_strides(file: h5py.File) -> None:
 
 
 def check_history(file: h5py.File) -> None:
-    """Books of the chunks before: one thread takes the chunks in their order. The reference is written by a thread that has seen no chunk either."""
+    """A chunk's codebook depends on the chunks before it, so that one thread takes all chunks in their order. Both datasets are written by new threads, which
+    have seen no chunk before."""
     values = smooth((64, 64), "<f8") * np.linspace(1, 50, 64)
     ours, theirs = pair(file, "history", values.shape, "<f8", chunks=(16, 16), **Quire(abs=1e-4, adapt="history"))
     for body in (lambda: theirs.__setitem__(..., values), lambda: h5z_quire.write(ours, values, threads=4)):
@@ -233,7 +234,7 @@ def check_cache() -> None:
 
 
 def check_others(file: h5py.File, values: np.ndarray) -> None:
-    """Others write to the rest of chunks that were fetched, and are not stored yet: neither write is lost."""
+    """While an array is written, h5py writes to other parts of its chunks, after these were fetched and before they are stored. Neither write is lost."""
     for threads in (1, 3):
         for exists in (False, True):
             dataset = file.create_dataset(f"others/{threads}{exists}", (64, 64), "<f4", chunks=(32, 32), **Quire(abs=0.01))
