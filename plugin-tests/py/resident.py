@@ -112,8 +112,10 @@ def type_number(dtype: np.dtype) -> int:
 class Library:
     def __init__(self, path: str) -> None:
         self.quire = ctypes.CDLL(path)
-        for name in ("quire_h5_write", "quire_h5_read"):
-            getattr(self.quire, name).argtypes = [ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p]
+        box = [ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p]
+        for name in ("write", "read"):
+            getattr(self.quire, f"quire_h5_{name}").argtypes = box
+            getattr(self.quire, f"quire_h5_begin_{name}").argtypes = [*box, ctypes.c_void_p]
         places = [ctypes.c_uint64, ctypes.c_uint64] + 3 * [ctypes.c_void_p]
         self.quire.quire_device_compress_to_device.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, *places]
 

@@ -77,7 +77,7 @@ class Boxes:
         self.there, self.target = OnGpu(driver, self.new), OnGpu(driver, np.zeros(SHAPE, "f4"))
 
     def transfer(self, name: str, file: h5py.File, values: OnGpu) -> tuple[int, str]:
-        start, extents, strides = (numbers(kind, each) for kind, each in ((ctypes.c_uint64, (0, 0, 0)), (ctypes.c_uint64, SHAPE), (ctypes.c_int64, self.new.strides)))
+        start, extents, strides = numbers(ctypes.c_uint64, (0, 0, 0)), numbers(ctypes.c_uint64, SHAPE), numbers(ctypes.c_int64, self.new.strides)
         box, reason, dataset = Box(TYPES["f4"], 3, start, extents, strides, values.address), Bytes(), file["t"]
         status = getattr(self.quire, name)(dataset.id.id, None, ctypes.byref(box), 0, ctypes.byref(reason))
         return status, reason.take(self.quire).decode()
@@ -197,7 +197,6 @@ def out_of_the_hosts_reach(library: Library, folder: Path) -> None:
     assert boxes.new.nbytes % pages == 0
     span = ctypes.c_void_p(address), ctypes.c_size_t(boxes.new.nbytes)
     begin, transfer, reason = quire.quire_h5_begin_write, ctypes.c_void_p(), Bytes()
-    begin.argtypes = [ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p]
     box = Box(TYPES["f4"], 3, None, numbers(ctypes.c_uint64, SHAPE), None, address)
     with h5py.File(boxes.path, "r+") as file:
         dataset = file["t"]
@@ -222,11 +221,9 @@ def resized(library: Library, folder: Path) -> str:
     smaller = (*SHAPE[:2], CHUNK[2])
 
     def transfer(name: str, dataset: h5py.Dataset, values: OnGpu) -> tuple[int, str]:
-        begin = getattr(quire, name)
-        begin.argtypes = [ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p]
         moved, reason, done, total = ctypes.c_void_p(), Bytes(), ctypes.c_uint64(), ctypes.c_uint64(1)
         box = Box(TYPES["f4"], 3, None, numbers(ctypes.c_uint64, SHAPE), None, values.address)
-        status = begin(dataset.id.id, None, ctypes.byref(box), 0, ctypes.byref(moved), ctypes.byref(reason))
+        status = getattr(quire, name)(dataset.id.id, None, ctypes.byref(box), 0, ctypes.byref(moved), ctypes.byref(reason))
         dataset.resize(smaller)
         while status == 0 and done.value < total.value:
             quire.quire_free(ctypes.byref(reason))
