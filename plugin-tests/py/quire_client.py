@@ -97,7 +97,7 @@ def nasty(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> np.ndarray:
 
 
 def assert_bound(original: np.ndarray, read: np.ndarray, bound: "float | np.ndarray", label: str) -> None:
-    """|x - x'| <= bound in f64 for every finite value, and equal bits for every NaN and infinity."""
+    """|x - x'| <= bound for every finite value, of floating-point numbers in f64, and equal bits for every NaN and infinity."""
     label = f"{client()}: {label}"
     assert original.shape == read.shape, f"{label}: shape {read.shape}, expected {original.shape}"
     assert original.dtype == read.dtype, f"{label}: type {read.dtype.str}, expected {original.dtype.str}"
@@ -106,6 +106,9 @@ def assert_bound(original: np.ndarray, read: np.ndarray, bound: "float | np.ndar
         wide, wide_read = original.astype(np.float64), read.astype(np.float64)
         # A NaN that came back for a number makes `error <= bound` false as well.
         held = np.abs(wide - wide_read) <= bound
+        if original.dtype.kind in "iu":
+            # f64 would round long integers.
+            held = np.maximum(original, read).astype("u8") - np.minimum(original, read).astype("u8") <= bound
     same_bits = unsigned(original) == unsigned(read)
     good = np.where(np.isfinite(wide), held, same_bits)
     if good.all():
