@@ -116,10 +116,10 @@ else
   step "no x86-64 with AVX2 here: the kernels are not run on the CPU"
 fi
 
-# All in the release profile: what build scripts make, the kernels among it, is made once.
+# All in the release profile, and all with the dependencies of tests and examples, whose features are others. Else build scripts would be made and run twice,
+# and with them the kernels.
 part "lints" cargo clippy --workspace --all-targets --release -- -D warnings
-part "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --release --quiet
-# By one command, with the features of dependencies that the tests have: nothing is built twice.
+part "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --release --quiet --lib --bin quire --bin generate --examples
 plugin="$(part "build: the plugin, the command line, and the tests" build_plugin --workspace --all-targets)"
 QUIRE_RELEASE="$(dirname "$plugin")"
 export QUIRE_RELEASE
