@@ -26,7 +26,9 @@ declare -A background=() # process groups, by the names of their logs
 
 finish() {
   local status=$? group
-  for group in "${background[@]}"; do kill -- "-$group" 2>/dev/null || true; done
+  # By SIGKILL: a shell that only ended would write to the table first. bash would say of each process that it was killed.
+  exec 2>/dev/null
+  for group in "${background[@]}"; do kill -KILL -- "-$group" || true; done
   wait
   rm -rf "$scratch"
   exit "$status"
