@@ -84,8 +84,9 @@ class Runner:
     def environment(self, settings: Environment) -> dict[str, str]:
         """The environment of a client. A setting of None is left out."""
         inherited = {name: value for name, value in os.environ.items() if name not in SETTINGS}
-        changed = {"HDF5_PLUGIN_PATH": str(self.plugins), "PYTHONDONTWRITEBYTECODE": "1", **settings}
-        return {name: value for name, value in {**inherited, **changed}.items() if value is not None}
+        # Rust's threads have stacks of RUST_MIN_STACK bytes unless they ask for more, and end the process where that is too little. All of ours ask.
+        ours = {"HDF5_PLUGIN_PATH": str(self.plugins), "PYTHONDONTWRITEBYTECODE": "1", "RUST_MIN_STACK": "20000"}
+        return {name: value for name, value in {**inherited, **ours, **settings}.items() if value is not None}
 
     def __call__(self, *command: object, code: int | Collection[int] = 0, env: Environment = {}) -> Ended:
         """Runs a client that must end with this code, or with one of these."""

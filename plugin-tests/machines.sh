@@ -69,8 +69,10 @@ test_on() {
   local cargo=(env NVCC=none CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 "${variable}_LINKER=$folder/cc" "${variable}_RUNNER=${qemu[*]}" cargo)
 
   step "$machine: the plugin, and the codec's tests of stored streams"
-  "${cargo[@]}" build --release --target "$rust" -p h5z-quire
-  "${cargo[@]}" test --release --target "$rust" -p quire-codec --test golden --test streams
+  # The plugin with the features of dependencies that the tests have, so that the codec is compiled once.
+  local targets=(--release --target "$rust" -p h5z-quire -p quire-codec --test golden --test streams)
+  "${cargo[@]}" build "${targets[@]}" --lib
+  "${cargo[@]}" test "${targets[@]}"
 
   step "$machine: files of each machine on the other"
   "${python[@]}" plugin-tests/call.py round_trip write "$scratch/$machine.h5"

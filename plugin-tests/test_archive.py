@@ -13,7 +13,7 @@ from conftest import Ended, Python
 from quire_client import assert_bound, assert_same_bits, smooth
 
 SHAPE = (40, 50, 60)
-# What datasets call "nothing was measured": on no rounding grid, and one of them a value that the data could have.
+# Values that stand for "nothing was measured". They lie on no rounding grid, and the data could have the second one.
 MISSING = np.float32(-9999.9)
 OTHER_MISSING = np.float32(0.7)
 TEXTS = ["one", "two"]
@@ -136,7 +136,7 @@ BY_DATASET = ["--rel", "1e-3", "--set", "/flag_*:none", "--set", "flag_a:abs=1",
 
 def test_several_files_go_into_a_folder_with_bounds_by_dataset(quire: Quire, pythons: dict[str, Python], tmp_path: Path) -> None:
     arguments = ["repack", "in/day1.h5", "in/day2.h5", "out", *BY_DATASET]
-    # Without a word about the folder, and what would be done in it.
+    # A folder needs no option. A dry run says what would be done.
     planned = quire(*arguments, "--dry-run")
     planned.must_say("/flag_a", "abs=1e0", "/tiny", "abs=1e-2", "skipped /flag_b: --set leaves it alone", "nothing is written", "out/day2.h5")
     assert not list((tmp_path / "out").iterdir())
@@ -175,7 +175,7 @@ def test_several_files_go_into_a_folder_with_bounds_by_dataset(quire: Quire, pyt
 
 def test_copies_say_what_was_done_and_leave_alone_what_would_grow(quire: Quire, newest: Python, tmp_path: Path) -> None:
     only = ["--only", "/noise", "--set", "/flag_a:abs=1", "--only", "/flag_a", "--set", "/noise:abs=1e-300"]
-    # The user has named it, and gets it with the filter.
+    # A dataset that the user names gets the filter, though its chunks become longer.
     named = quire("repack", "in/day1.h5", "o.h5", "--abs", "1e-3", *only, "--json").json
     assert [each["path"] for each in named["files"][0]["datasets"]] == ["/flag_a", "/noise"]
     bounds = ["--abs", "1e-300", "--set", "/t:abs=0.01", "--set", "/flag_a:abs=1"]

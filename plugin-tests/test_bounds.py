@@ -118,7 +118,7 @@ def cases() -> Iterator[tuple[str, str, np.ndarray]]:
         if options.startswith("pwrel") and dtype.kind not in "fc":
             continue
         for content, data in contents(dtype):
-            # Whole chunks where what HDF5 fills partial ones up with counts.
+            # A ratio is that of whole chunks: what HDF5 fills a partial chunk up with would count.
             whole = options.startswith("ratio")
             yield f"{dtype.str} {content} {options}", options, data[:16, :32, :32] if whole else data
 

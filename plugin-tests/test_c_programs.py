@@ -40,7 +40,7 @@ def read_arrays(module: str, file: str) -> None:
     assert abs(x[1] - 0.05) < 0.002, x
 
 
-def test_a_c_program_writes_reads_and_copies_chunks(written: str, python: Python) -> None:
+def test_a_c_program_writes_and_reads(written: str, python: Python) -> None:
     python(read_round_trip, written)
 
 

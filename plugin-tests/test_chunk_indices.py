@@ -1,5 +1,7 @@
 """Datasets with every chunk index of HDF5, and with chunks missing: every reader finds each chunk where h5py finds it.
 
+Three versions of HDF5 share the cases, each day in another way, and take all of them with QUIRE_FULL_MATRIX=1.
+
 HDF5's list of chunks (H5Dchunk_iter, H5Dget_chunk_info, H5Dget_chunk_info_by_coord) has wrong offsets for an extensible array whose unlimited axis is not
 the first one.
 """
@@ -17,8 +19,9 @@ import h5py
 import numpy as np
 import pytest
 
-from conftest import Ended, Environment, Python
-from quire_client import FILTER_ID, client
+from conftest import PYTHONS, Ended, Environment, Python
+from quire_client import FILTER_ID, client, create
+from sampling import is_taken
 
 Index = tuple[int, ...]
 Shape = tuple[Optional[int], ...]
@@ -67,7 +70,12 @@ class Case(NamedTuple):
         return values
 
 
-def cases() -> Iterator[Case]:
+def cases_of(share: int | str) -> list[Case]:
+    """The cases of a share, which has every kind of index: three cases in a row have a single chunk."""
+    return [case for number, case in enumerate(all_cases()) if is_taken("chunk indices", number, int(share), len(PYTHONS))]
+
+
+def all_cases() -> Iterator[Case]:
     for shape, chunk in SHAPES:
         larger = tuple(2 * extent + side for extent, side in zip(shape, chunk))
         maxshapes: dict[str, Shape] = {"fixed": shape, "may grow": larger, "all unlimited": (None,) * len(shape)}
@@ -78,19 +86,14 @@ def cases() -> Iterator[Case]:
             holes, kind = "holes" if has_holes else "whole", "constant" if is_constant else "ramp"
             yield Case(f"{len(shape)} {what} {holes} {kind}", shape, chunk, maxshape, has_holes, is_constant)
     yield Case("single", (16, 24), (16, 24), (16, 24), False, False)
-    yield Case("single, partial", (16, 24), (20, 30), (20, 30), False, False)
+    yield Case("single, of one axis", (300,), (300,), (300,), False, True)
+    yield Case("single, of three axes", (8, 9, 10), (8, 9, 10), (8, 9, 10), False, False)
+    yield Case("longer than the dataset", (16, 24), (20, 30), (20, 30), False, False)
 
 
-def create(file: h5py.File, case: Case, is_filtered: bool, is_early: bool = False) -> h5py.Dataset:
-    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    properties.set_chunk(case.chunk)
-    properties.set_fill_value(np.array(-1.0))
-    if is_filtered:
-        properties.set_filter(FILTER_ID, h5py.h5z.FLAG_OPTIONAL, LOSSLESS)
-    if is_early:
-        properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-    space = h5py.h5s.create_simple(case.shape, tuple(h5py.h5s.UNLIMITED if extent is None else extent for extent in case.maxshape))
-    dataset = h5py.Dataset(h5py.h5d.create(file.id, case.name.encode(), h5py.h5t.IEEE_F64LE, space, properties))
+def new(file: h5py.File, case: Case, is_filtered: bool, is_early: bool = False) -> h5py.Dataset:
+    words, early = LOSSLESS if is_filtered else None, h5py.h5d.ALLOC_TIME_EARLY if is_early else None
+    dataset = create(file, case.name, case.shape, "<f8", case.chunk, words, is_mandatory=False, maxshape=case.maxshape, fill=-1.0, alloc_time=early)
     values = case.values
     for offset in case.offsets:
         dataset[case.box(offset)] = values[case.box(offset)]
@@ -106,20 +109,20 @@ def index_of(dataset: h5py.Dataset) -> int:
     return found.value
 
 
-def matrix() -> None:
+def matrix(share: str) -> None:
     """Writes the files of this HDF5, and compares the readers of the package with h5py's own reading."""
-    all_cases = list(cases())
+    cases = cases_of(share)
     for name, (libver, indices) in LIBVERS.items():
         found = set()
         with h5py.File(f"{name}.plain.h5", "w", libver=libver) as plain, h5py.File(f"{name}.h5", "w", libver=libver) as file:
-            for number, case in enumerate(all_cases):
+            for case in cases:
                 # An early allocation of datasets that cannot grow makes the implicit index. It has no holes.
-                found.add(index_of(create(plain, case, False, not case.has_holes and number % 2 == 0)))
-                found.add(index_of(create(file, case, True)))
+                found.add(index_of(new(plain, case, False, not case.has_holes)))
+                found.add(index_of(new(file, case, True)))
         assert found == indices, (name, found)
         for mode in ("r", "r+"):
             with h5py.File(f"{name}.h5", mode) as file, h5py.File(f"{name}.plain.h5", mode) as plain:
-                for case in all_cases:
+                for case in cases:
                     label = f"{client()}: libver {name}, opened {mode}: {case.name}, maxshape {case.maxshape}"
                     check(file[case.name], case, label)
                     check_offsets(plain[case.name], case, label)
@@ -164,7 +167,7 @@ def through_c(dataset: h5py.Dataset) -> np.ndarray:
     return values
 
 
-def resident() -> str:
+def resident(share: str) -> str:
     """Reads into a GPU's memory; why it cannot."""
     import h5z_quire
     from resident import Driver
@@ -173,13 +176,13 @@ def resident() -> str:
     info = h5z_quire.info()
     if info.backend != "cuda":
         return info.why
-    driver = Driver()
+    driver, cases = Driver(), cases_of(share)
     with h5py.File("resident.h5", "w", libver="latest") as file:
-        for case in cases():
-            create(file, case, True)
+        for case in cases:
+            new(file, case, True)
     for mode in ("r", "r+"):
         with h5py.File("resident.h5", mode) as file:
-            for case in cases():
+            for case in cases:
                 target = Resident(driver, np.zeros(case.shape))
                 h5z_quire.read(file[case.name], out=target)
                 assert np.array_equal(target.fetch(), case.values), f"{client()}: opened {mode}: {case.name} into a GPU's memory"
@@ -187,49 +190,50 @@ def resident() -> str:
     return ""
 
 
-def alter(path: str) -> None:
+def alter(path: str, share: str) -> None:
     """Changes a value of the last chunk of each dataset, which a wrong list leaves out or puts elsewhere."""
     with h5py.File(path, "r+") as file:
-        for case in cases():
+        for case in cases_of(share):
             file[case.name][case.offsets[-1]] += 1
 
 
-def check_repacked(path: str) -> None:
+def check_repacked(path: str, share: str) -> None:
+    cases = cases_of(share)
     with h5py.File(path) as copy:
-        assert set(copy) == {case.name for case in cases()}
-        for case in cases():
+        assert set(copy) == {case.name for case in cases}
+        for case in cases:
             dataset = copy[case.name]
             assert np.array_equal(dataset[...], case.values) and dataset.maxshape == case.maxshape, case.name
 
 
-def check_command_line(python: Python, quire: Callable[..., Ended], name: str) -> None:
+def check_command_line(python: Python, quire: Callable[..., Ended], name: str, share: int) -> None:
     """What the command line makes of the files of `matrix`."""
 
     def run(*arguments: object, code: int = 0) -> Any:
         return quire(*arguments, "--json", code=code).json
 
-    all_cases = list(cases())
+    cases = cases_of(share)
     file, plain, altered, packed = (f"{name}{kind}.h5" for kind in ("", ".plain", ".altered", ".packed"))
     chunks = {found["name"].rpartition(":/")[2]: found["chunks"] for found in run("inspect", file)["datasets"]}
     verified = {found["path"].lstrip("/"): found for found in run("verify", plain, file)["datasets"]}
-    for case in all_cases:
+    for case in cases:
         assert [tuple(chunk["corner"]) for chunk in chunks[case.name]] == case.offsets, f"inspect {case.name}"
         written = sum(int(np.prod([part.stop - part.start for part in case.box(offset)])) for offset in case.offsets)
         found = verified[case.name]
         assert (found["values"], found["greatest_error"], found["problem"]) == (written, 0, None), f"verify {case.name}: {found}"
     folder = python.run.folder
     shutil.copy(folder / file, folder / altered)
-    python(alter, altered, env=CPU)
+    python(alter, altered, share, env=CPU)
     verified = {found["path"].lstrip("/"): found for found in run("verify", plain, altered, code=1)["datasets"]}
-    for case in all_cases:
+    for case in cases:
         found = verified[case.name]
         assert found["beyond_bound"] == 1 and found["problem"], f"verify finds no other value in {case.name}: {found}"
     # The second time most datasets are copied as they are, and their chunks are compared as they are stored.
     for only in ("/*", "/* whole ramp"):
         assert run("repack", plain, packed, "--force", "--lossless", "--only", only)["files"][0]["verified"], f"repack of {only}"
-        python(check_repacked, packed, env=CPU)
+        python(check_repacked, packed, share, env=CPU)
     trials = {trial["dataset"].rpartition(":/")[2]: trial for trial in run("estimate", plain, "--lossless", "--min-size", 0, "--sample", 1000)["trials"]}
-    for case in all_cases:
+    for case in cases:
         trial = trials[case.name]
         assert trial["chunks"] == trial["of_chunks"] and trial["greatest_error"] == 0, f"estimate {case.name}: {trial}"
         assert trial["bytes"] == case.values.nbytes, f"estimate {case.name}: {trial}"
@@ -237,14 +241,14 @@ def check_command_line(python: Python, quire: Callable[..., Ended], name: str) -
 
 def many() -> None:
     """Ten times the chunks take about ten times as long, not a hundred times, whichever index; measured by the CPU's time, with chunks missing."""
-    from h5z_quire import datasets, read
+    from h5z_quire import datasets, read, write
 
     for libver, maxshape in (("earliest", (None, None)), ("latest", (8, None)), ("latest", (None, 10**6)), ("latest", (None, None)), ("latest", (8, 10**6))):
         took = []
         for columns in (2_500, 25_000):
             with h5py.File("many.h5", "w", libver=libver) as file:
                 dataset = file.create_dataset("t", (8, columns), "u1", chunks=(4, 1), maxshape=maxshape, compression=FILTER_ID, compression_opts=LOSSLESS)
-                dataset[...] = 1
+                write(dataset, np.ones(dataset.shape, "u1"))
                 dataset[:4, 7] = 2
                 # Chunks that are missing, and one far away.
                 dataset.resize((8, columns + 1000))
@@ -259,16 +263,19 @@ def many() -> None:
         assert took[1] < 40 * took[0] + 1, "the time grows with the square of the chunks"
 
 
-def test_chunks_are_where_h5py_finds_them(python: Python, package: Environment, quire: Callable[..., Ended], debian: Python) -> None:
-    python(matrix, env={**package, **CPU})
+def test_chunks_are_where_h5py_finds_them(
+    python: Python, pythons: dict[str, Python], package: Environment, quire: Callable[..., Ended], debian: Python
+) -> None:
+    share = [*pythons.values()].index(python)
+    python(matrix, share, env={**package, **CPU})
     for name in LIBVERS:
         # The command line reads by Debian's HDF5 1.10, which does not know all that newer ones write.
         if name != "latest" or python == debian:
-            check_command_line(python, quire, name)
+            check_command_line(python, quire, name, share)
 
 
 def test_chunks_are_where_h5py_finds_them_in_a_gpus_memory(newest: Python, package: Environment, emulated_driver: Path) -> None:
-    why = newest(resident, env={**package, "LD_LIBRARY_PATH": str(emulated_driver)}).json
+    why = newest(resident, 0, env={**package, "LD_LIBRARY_PATH": str(emulated_driver)}).json
     if why:
         pytest.skip(f"no GPU's memory: {why}")
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from conftest import in_each_python
 from decoder import decode
-from quire_client import FILTER_ID, absolute, assert_bound, assert_same_bits, assert_words, client, smooth
+from quire_client import FILTER_ID, absolute, assert_bound, assert_same_bits, assert_words, client, create, smooth
 from test_bounds import parts
 
 SHAPE, CHUNKS = (30, 41), (16, 16)
@@ -22,14 +22,8 @@ def waves(dtype: Any) -> np.ndarray:
     return (smooth(SHAPE, "f8", 1) + 1j * (smooth(SHAPE, "f8", 2) * 3 - 50)).astype(dtype)
 
 
-def create(file: h5py.File, name: str, datatype: h5py.h5t.TypeID, words: tuple[int, ...], fill: Any = None) -> h5py.Dataset:
-    """A dataset with the filter, of a type of HDF5."""
-    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    properties.set_chunk(CHUNKS)
-    properties.set_filter(FILTER_ID, h5py.h5z.FLAG_MANDATORY, words)
-    if fill is not None:
-        properties.set_fill_value(np.asarray(fill))
-    return h5py.Dataset(h5py.h5d.create(file.id, name.encode(), datatype, h5py.h5s.create_simple(SHAPE), properties))
+def new(file: h5py.File, name: str, datatype: h5py.h5t.TypeID, words: tuple[int, ...], fill: Any = None) -> h5py.Dataset:
+    return create(file, name, SHAPE, datatype, CHUNKS, words, fill=fill)
 
 
 def compound(part: h5py.h5t.TypeID, names: tuple[bytes, bytes]) -> h5py.h5t.TypeID:
@@ -57,7 +51,7 @@ def pairs(file: h5py.File) -> None:
     """Each way to store complex numbers; the independent decoder reads the streams."""
     for name, (dtype, datatype) in ways().items():
         values = waves(dtype)
-        dataset = create(file, name, datatype, absolute(BOUND))
+        dataset = new(file, name, datatype, absolute(BOUND))
         # In the type of the file: some ways of writing them are not what h5py makes of a complex array.
         dataset.id.write(h5py.h5s.ALL, h5py.h5s.ALL, values, datatype)
         words = dataset.id.get_create_plist().get_filter(0)[2]
@@ -84,7 +78,7 @@ def fill_values(file: h5py.File) -> None:
             values = waves(dtype)
             values[3:9, 5:30] = pair
             label = f"fill {fill} {dtype}"
-            dataset = create(file, label, datatype, absolute(0.7), pair)
+            dataset = new(file, label, datatype, absolute(0.7), pair)
             dataset[:20] = values[:20]  # the rest are fill values that HDF5 puts there
             values[20:] = pair
             read = dataset[()]
@@ -93,12 +87,12 @@ def fill_values(file: h5py.File) -> None:
             assert_same_bits(parts(values)[is_fill], parts(read)[is_fill], label)
             assert_bound(parts(values), parts(read), 0.7, label)
         try:
-            create(file, f"refused {dtype}", datatype, absolute(BOUND), np.array(-9999 + 1j, dtype))
+            new(file, f"refused {dtype}", datatype, absolute(BOUND), np.array(-9999 + 1j, dtype))
         except (ValueError, OSError, RuntimeError) as error:
             assert_words(str(error), ["fill value (-9999, 1)", "two different parts", "choose"], "two different parts")
         else:
             raise AssertionError(f"{client()}: a fill value with two different parts was accepted")
-        exact = create(file, f"exact {dtype}", datatype, (0,), np.array(-9999 + 1j, dtype))
+        exact = new(file, f"exact {dtype}", datatype, (0,), np.array(-9999 + 1j, dtype))
         exact[:20] = waves(dtype)[:20]
         assert_same_bits(parts(waves(dtype)[:20]), parts(exact[:20]), f"lossless beside a fill value of two parts, {dtype}")
         assert (exact[20:] == -9999 + 1j).all()

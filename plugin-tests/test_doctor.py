@@ -13,6 +13,7 @@ import pytest
 
 from conftest import LIBRARY_NAME, REPOSITORY, Ended, Environment, Python, Runner
 from quire_client import FILTER_ID, absolute
+from test_backend import SENSELESS
 
 SHAPE = (40, 100)
 
@@ -83,15 +84,13 @@ def test_doctor_says_what_hides_the_plugin(one_fault: Doctor) -> None:
     one_fault(HDF5_PLUGIN_PRELOAD="::").must_say("HDF5 is told to load no plugins", "-> unset HDF5_PLUGIN_PRELOAD")
 
 
-SENSELESS = [
-    ("QUIRE_BACKEND", "gpu", "QUIRE_BACKEND=gpu is unknown: the choices are auto, cpu, cuda"),
-    ("QUIRE_DEVICE", "first", "QUIRE_DEVICE=first is not the number of a GPU"),
+FILES_AND_THREADS = [
     ("QUIRE_DICTIONARY", "/nowhere/books", "QUIRE_DICTIONARY=/nowhere/books: it cannot be read"),
     ("QUIRE_THREADS", "all", "QUIRE_THREADS=all"),
 ]
 
 
-@pytest.mark.parametrize("name, value, reason", SENSELESS)
+@pytest.mark.parametrize("name, value, reason", [*SENSELESS, *FILES_AND_THREADS])
 def test_doctor_says_which_variable_makes_no_sense(doctor: Doctor, one_fault: Doctor, name: str, value: str, reason: str) -> None:
     one_fault(**{name: value}).must_say(reason)
     report = doctor("--json", env={name: value}, code=1).json

@@ -88,7 +88,7 @@ def there(tmp_path: Path) -> Callable[[], list[str]]:
     return lambda: sorted(path.name for path in tmp_path.glob("out.h5*"))
 
 
-# A SIGSEGV that is sent is no crash to Rust, which returns from it to see whether it comes again.
+# Without SIGSEGV: Rust's handler returns from a signal that was sent, to see whether it comes again.
 DEATHS = [
     (signal.SIGABRT, "HDF5 crashed on reading in.h5 (signal 6, SIGABRT): the file is probably damaged"),
     (signal.SIGKILL, "this program was ended on reading in.h5 (signal 9), as the system does where memory has run out"),

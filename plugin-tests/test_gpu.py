@@ -1,6 +1,4 @@
 """The plugin on a GPU. `plugin-tests/gpu.sh` runs this where there is one. Elsewhere gpu/emulator's GPU serves the tests that are marked `emulated`.
-
-Each client is a process. `same` bytes are those of the CPU.
 """
 
 from __future__ import annotations
@@ -30,6 +28,7 @@ import test_h5py
 import test_rewrite
 import test_samples
 from conftest import CLIENT_SECONDS, HERE, LIBRARY_NAME, REPOSITORY, Ended, Environment, Python, Runner
+from quire_client import stored
 
 # What `auto` does where it has opened the GPU: test_sharing.py tests when it does.
 OPEN = {"QUIRE_TEST_OPEN": "1"}
@@ -150,10 +149,9 @@ def raw_chunks(path: Path) -> dict[tuple[str, tuple[int, ...]], bytes]:
 
         def visit(name: str, item: object) -> None:
             if isinstance(item, h5py.Dataset) and item.chunks and item.id.get_create_plist().get_nfilters():
-                for index in range(item.id.get_num_chunks()):
-                    info = item.id.get_chunk_info(index)
-                    assert info.filter_mask == 0, f"{path.name}: {name}: the chunk at {info.chunk_offset} is not compressed"
-                    found[name, info.chunk_offset] = item.id.read_direct_chunk(info.chunk_offset)[1]
+                for offset, (mask, stream) in stored(item).items():
+                    assert mask == 0, f"{path.name}: {name}: the chunk at {offset} is not compressed"
+                    found[name, offset] = stream
 
         file.visititems(visit)
     return found
@@ -206,18 +204,13 @@ def test_threads_and_forks_with_every_chunk_on_the_gpu(gpu: Gpu) -> None:
 # What runs where
 
 
-def check_auto(gpu: Gpu, settings: Environment = {}) -> None:
-    """`auto` takes the GPU for large chunks alone."""
-    small = r"on the CPU: chunks below \d+ bytes are no gain for the GPU$"
-    for function, direction in ((backend.write, "compress"), (backend.read, "decompress")):
-        ended = gpu({**LOG, **settings}, function, "auto.h5").must_say(f"{function.__name__}: done")
-        must_log(ended, f"{direction} {small}", rf"{direction} on cuda:0 \(.+\)$")
-    must_log(gpu(settings, backend.read, "auto.h5"))
-
-
 @pytest.mark.emulated
 def test_auto_takes_the_gpu_for_large_chunks_alone(gpu: Gpu) -> None:
-    check_auto(gpu)
+    small = r"on the CPU: chunks below \d+ bytes are no gain for the GPU$"
+    for function, direction in ((backend.write, "compress"), (backend.read, "decompress")):
+        ended = gpu(LOG, function, "auto.h5").must_say(f"{function.__name__}: done")
+        must_log(ended, f"{direction} {small}", rf"{direction} on cuda:0 \(.+\)$")
+    must_log(gpu({}, backend.read, "auto.h5"))
 
 
 HIDDEN = [
@@ -309,7 +302,11 @@ def test_arrays_of_every_library(gpu: Gpu, run: Runner, package: Environment) ->
 
 
 def test_arrays_in_the_gpus_memory(gpu: Gpu, run: Runner) -> None:
-    run(sys.executable, HERE / "py/resident.py", gpu.library, ".", env=gpu.driver)
+    run(sys.executable, HERE / "py/resident.py", gpu.library, env=gpu.driver)
+
+
+def test_whole_arrays_in_the_gpus_memory(gpu: Gpu, package: Environment) -> None:
+    assert gpu(package, "whole_arrays.check_resident").json == ""
 
 
 def test_faults_of_arrays_in_the_gpus_memory(failing_gpu: Gpu, run: Runner) -> None:

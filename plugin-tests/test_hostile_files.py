@@ -77,9 +77,8 @@ def _attributes(owner: Any) -> list[tuple[bytes, float]]:
     return found
 
 
-# A file by Debian's h5py 3.7 on HDF5 1.10.8 in which 3000 times one to three bytes were changed (random.Random(1), three kinds of changes); `quire repack`
-# died of 40 of the files before it had a process for that. These are one of each kind, with the function of HDF5 that fails: offsets, and the bytes that were
-# written there.
+# Changes of a file by Debian's h5py 3.7 on HDF5 1.10.8: offsets, and the bytes that are written there. One to three bytes were changed by chance in 3000
+# copies, and HDF5 crashed on 40 of them. Here is a change for each kind of crash, with the function of HDF5 that fails.
 BASE = "1e130d1efdbfd2cb59ea3ad39e579c1ba6f5bab456f2269d24d8ce5f6911cc25"
 CRASHES = [
     [(816, 113)],  # H5Ocopy of a committed datatype, H5O__msg_copy_file

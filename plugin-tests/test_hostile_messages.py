@@ -15,14 +15,13 @@ import ctypes
 import itertools
 import json
 import os
-import pickle
 import random
 import resource
 import signal
 import struct
-import subprocess
 import sys
 import time
+import traceback
 from collections import Counter
 from pathlib import Path
 from typing import Any, Callable, Iterator, NamedTuple, Optional
@@ -58,8 +57,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "extensible": {"chunks": (16, 20), "maxshape": (None, 50), "libver": "latest"},
     "btree2": {"chunks": (16, 20), "maxshape": (None, None), "libver": "latest"},
 }
-CALL = Path(__file__).with_name("call.py")
-CPU_SECONDS_PER_READ = 1.0  # a read takes about a millisecond
+CPU_SECONDS_PER_READ = 0.3  # a read takes about a millisecond
 FLIPS_PER_ROUND = 150
 SHARES = len(PYTHONS)
 
@@ -80,8 +78,8 @@ def contents() -> Iterator[tuple[str, np.ndarray, float, dict[str, Any]]]:
     yield "constant_u4", np.full(SHAPE, 7, "<u4"), 0.0, {"compression_opts": (0,)}
 
 
-def files() -> Iterator[str]:
-    """Writes each file and its twin, and what is where in them."""
+def write_files() -> None:
+    """Writes each file and its twin."""
     for layout, options in LAYOUTS.items():
         for content, data, _, settings in contents():
             name = f"{layout}_{content}"
@@ -92,10 +90,6 @@ def files() -> Iterator[str]:
             for path, filters in ((f"{name}.h5", ours), (f"{name}_twin.h5", lzf)):
                 with h5py.File(path, "w", libver=options.get("libver", "earliest")) as file:
                     file.create_dataset("x", **{key: value for key, value in options.items() if key != "libver"}, **filters)
-                image = Image(Path(path))
-                assert image.seal(bytearray(image.raw)) == image.raw, f"{path}: checksums"
-                Path(path).with_suffix(".image").write_bytes(pickle.dumps(image))
-            yield name
 
 
 def word_cases(image: Image, draw: random.Random) -> Iterator[Case]:
@@ -271,18 +265,9 @@ def judge(found: Optional[np.ndarray], data: np.ndarray, bound: float, unchanged
     return "other values"
 
 
-def twin_of(case: Case, twin: Image, number: int) -> Optional[bytes]:
-    """The twin with the case's change, if it has what the case changes."""
-    if case.flips:
-        return twin.seal(flipped(twin, case.flips)) if all(region in twin.regions() for region, _, _ in case.flips) else None
-    if not hasattr(twin, "by_change"):
-        twin.by_change = {(each.name, each.excuse): each.raw for each in cases(twin, number)}
-    changed = twin.by_change.get((case.name, case.excuse))
-    return None if changed is None else twin.seal(bytearray(changed))
-
-
-def timed_read(path: Path, raw: bytes) -> tuple[Optional[np.ndarray], str]:
+def timed_read(raw: bytes) -> tuple[Optional[np.ndarray], str]:
     """Reads a file with these bytes. SIGPROF ends a process that takes too long."""
+    path = Path(f"case{os.getpid()}.h5")
     path.write_bytes(raw)
     signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS_PER_READ)
     result = read(path)
@@ -291,49 +276,122 @@ def timed_read(path: Path, raw: bytes) -> tuple[Optional[np.ndarray], str]:
     return result
 
 
-def child(library: str, name: str, *rest: str) -> None:
-    """Reads the changed files of a round and a share from a case on, or the twin of that case alone. Writes a line before each case and one after it."""
-    ctypes.CDLL(library).watch_for_crashes()
-    number, share, first = map(int, rest[:3])
-    only_twin = rest[3:] == ("twin",)
-    image, twin = (pickle.loads(Path(f"{name}{suffix}.image").read_bytes()) for suffix in ("", "_twin"))
-    image.content = twin.content = name
-    _, data, bound, _ = next(content for content in contents() if name.endswith(f"_{content[0]}"))
-    unchanged, text = read(Path(f"{name}.h5"))
-    assert judge(unchanged, data, bound, unchanged) == "right", f"{name}: {text}"
-    # A file may ask for any amount of memory.
-    resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
-    for index, case in enumerate(cases(image, number)):
-        path = Path(f"case{os.getpid()}_{index}.h5")
-        if index < first or not is_taken(f"{name} {number}", index, share, SHARES):
-            continue
-        if only_twin:
-            changed = twin_of(case, twin, number)
-            print(json.dumps("without a twin" if changed is None else "refused" if timed_read(path, changed)[1] else "read"), flush=True)
-            return
-        print(json.dumps([index, "begin", case.name]), flush=True)
-        found, text = timed_read(path, image.seal(bytearray(case.raw)))
-        outcome = judge(found, data, bound, unchanged)
-        if outcome not in ("right", "refused"):
-            changed = None if case.excuse in WITHOUT_TWIN else twin_of(case, twin, number)
-            if changed is not None:
-                print(json.dumps([index, "twin", case.name]), flush=True)
-                text = timed_read(path, changed)[1]
-                outcome += ", where LZF refuses" if text else ", as with LZF"
-        print(json.dumps([index, outcome, case.name, case.excuse, text]), flush=True)
+def in_child(body: Callable[[], None]) -> tuple[list[Any], int, str]:
+    """Runs a body in a fork of this process: what the body printed as JSON, a line each, the exit code, and what is on stderr."""
+    said, errors = Path("stdout"), Path("stderr")
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        for path, number in ((said, 1), (errors, 2)):
+            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
+        status = 1
+        try:
+            body()
+            status = 0
+        except BaseException:  # noqa: B902
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    lines = [json.loads(line) for line in said.read_text().splitlines()]
+    # A signal for which nobody watched is a negative number.
+    return lines, 128 - code if code < 0 else code, errors.read_text(errors="replace")
+
+
+class Attack:
+    """A file, its twin, and the changes of a round and a share. This process never loads the plugin: each child does so anew."""
+
+    def __init__(self, library: str, name: str, number: int, share: int) -> None:
+        self.library, self.name = library, name
+        self.image, self.twin = (Image(Path(f"{name}{suffix}.h5")) for suffix in ("", "_twin"))
+        for image in (self.image, self.twin):
+            image.content = name
+            assert image.seal(bytearray(image.raw)) == image.raw, f"{name}: checksums"
+        _, self.data, self.bound, _ = next(content for content in contents() if name.endswith(f"_{content[0]}"))
+        self.cases = [case for index, case in enumerate(cases(self.image, number)) if is_taken(f"{name} {number}", index, share, SHARES)]
+        self.twins = {(case.name, case.excuse): case.raw for case in cases(self.twin, number)}
+
+    def changed_twin(self, case: Case) -> Optional[bytes]:
+        """The twin with the case's change, if it has what the case changes."""
+        if case.flips:
+            return self.twin.seal(flipped(self.twin, case.flips)) if all(region in self.twin.regions() for region, _, _ in case.flips) else None
+        changed = self.twins.get((case.name, case.excuse))
+        return None if changed is None else self.twin.seal(bytearray(changed))
+
+    def prepare(self) -> np.ndarray:
+        """What a child does first. The values as this client reads them from the file that nobody has changed."""
+        ctypes.CDLL(self.library).watch_for_crashes()
+        unchanged, text = read(Path(f"{self.name}.h5"))
+        assert judge(unchanged, self.data, self.bound, unchanged) == "right", f"{self.name}: {text}"
+        # A file may ask for any amount of memory.
+        resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+        return unchanged
+
+    def read_twin(self, case: Case) -> None:
+        self.prepare()
+        changed = self.changed_twin(case)
+        print(json.dumps("without a twin" if changed is None else "refused" if timed_read(changed)[1] else "read"), flush=True)
+
+    def read_from(self, first: int) -> None:
+        """Reads the files of all cases from one on. Writes a line before each case and one after it."""
+        unchanged = self.prepare()
+        for index, case in enumerate(self.cases[first:], first):
+            print(json.dumps([index, "begin", ""]), flush=True)
+            found, text = timed_read(self.image.seal(bytearray(case.raw)))
+            outcome = judge(found, self.data, self.bound, unchanged)
+            if outcome not in ("right", "refused"):
+                changed = None if case.excuse in WITHOUT_TWIN else self.changed_twin(case)
+                if changed is not None:
+                    print(json.dumps([index, "twin", ""]), flush=True)
+                    text = timed_read(changed)[1]
+                    outcome += ", where LZF refuses" if text else ", as with LZF"
+            print(json.dumps([index, outcome, text]), flush=True)
+
+    def run(self, counts: Counter[tuple[str, str]], failures: list[str]) -> None:
+        """All cases, with a new child after each crash."""
+        first = 0
+        while True:
+            lines, code, stderr = in_child(lambda: self.read_from(first))
+            if "panicked" in stderr:
+                failures.append(f"{self.name}: a panic: {stderr[:600]}")
+            for index, outcome, text in lines:
+                if outcome in ("begin", "twin"):
+                    continue
+                case = self.cases[index]
+                counts[case.excuse, outcome] += 1
+                if outcome not in ("right", "refused") and "QUIRE_VERBOSE" in os.environ:
+                    print(f"{self.name}: {case.name}: {outcome}")
+                if outcome not in ("right", "refused") and (not case.excuse or "LZF refuses" in outcome) or "internal error" in text:
+                    failures.append(f"{self.name}: {case.name} ({case.excuse}): {outcome} {text}")
+            if code == 0:
+                return
+            assert lines and lines[-1][1] in ("begin", "twin") and code >= 128, f"{self.name}: the child ended with {code}: {stderr}"
+            index, state, _ = lines[-1]
+            first, case, outcome = index + 1, self.cases[index], "with LZF, ours read other values"
+            if "libh5zquire" in stderr:
+                failures.append(f"{self.name}: {case.name}: crashed with our library on the stack: {stderr}")
+            if state == "begin":
+                said, twin_code, _ = in_child(lambda: self.read_twin(case))
+                outcome = "as with LZF" if twin_code >= 128 else f"with LZF: {said[-1]}"
+            counts[CRASHED, outcome] += 1
+            if "QUIRE_VERBOSE" in os.environ:
+                print(f"{self.name}: {case.name}: {outcome}, code {code}: {stderr[:1200]}")
 
 
 def attack(library: str, round_number: str, share_number: str) -> None:
     """Files, changes, reads in child processes, counts. `library` is c/crash_stack.c, built."""
     number, share = int(round_number), int(share_number)
-    # For the children, whom midnight is not to give other cases.
+    # All files of a process have the cases of one day.
     os.environ["QUIRE_SEED"] = str(seed())
     known = lookup3(b"Four score and seven years ago")
     assert known == 0x17770551, f"lookup3 gives {known:#x}, its author's text says 0x17770551"
-    counts, failures = Counter(), []
-    names = list(files())
+    counts: Counter[tuple[str, str]] = Counter()
+    failures: list[str] = []
+    _, code, stderr = in_child(write_files)
+    assert code == 0, stderr
+    names = [f"{layout}_{content[0]}" for layout in LAYOUTS for content in contents()]
     for name in names:
-        attack_file(library, name, number, share, counts, failures)
+        Attack(library, name, number, share).run(counts, failures)
     total = sum(counts.values())
     print(f"{client()}: round {number}, share {share} of {said()}: {total} changed files in {len(names)} layouts and contents")
     for excuse in ("", *EXCUSES, CRASHED):
@@ -341,48 +399,6 @@ def attack(library: str, round_number: str, share_number: str) -> None:
         if outcomes:
             print(f"  {excuse or 'the values must be right or refused'}: {outcomes}")
     assert not failures, "\n".join(failures[:40])
-
-
-def attack_file(library: str, name: str, number: int, share: int, counts: Counter, failures: list[str]) -> None:
-    """All cases of a file, with a new child after each crash."""
-    first = 0
-    while True:
-        lines, code, stderr = start_child(library, name, number, share, first)
-        if "panicked" in stderr:
-            failures.append(f"{name}: a panic: {stderr[:600]}")
-        for _, outcome, label, *more in lines:
-            if outcome in ("begin", "twin"):
-                continue
-            excuse, text = more
-            counts[excuse, outcome] += 1
-            if outcome not in ("right", "refused") and "QUIRE_VERBOSE" in os.environ:
-                print(f"{name}: {label}: {outcome}")
-            if outcome not in ("right", "refused") and (not excuse or "LZF refuses" in outcome) or "internal error" in text:
-                failures.append(f"{name}: {label} ({excuse}): {outcome} {text}")
-        if code == 0:
-            return
-        if not lines or lines[-1][1] not in ("begin", "twin") or code < 128:
-            raise AssertionError(f"{name}: the child ended with {code}: {stderr}")
-        index, state, label = lines[-1]
-        first = index + 1
-        if "libh5zquire" in stderr:
-            failures.append(f"{name}: {label}: crashed with our library on the stack: {stderr}")
-        outcome = "with LZF, ours read other values"
-        if state == "begin":
-            said, twin_code, _ = start_child(library, name, number, share, index, "twin")
-            outcome = "as with LZF" if twin_code >= 128 else f"with LZF: {said[-1]}"
-        counts[CRASHED, outcome] += 1
-        if "QUIRE_VERBOSE" in os.environ:
-            print(f"{name}: {label}: {outcome}, code {code}: {stderr[:1200]}")
-
-
-def start_child(*arguments: Any) -> tuple[list[Any], int, str]:
-    """What a child wrote, its exit code, and its stderr."""
-    command = [sys.executable, CALL, "test_hostile_messages", "child", *map(str, arguments)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False)
-    # Killed by a signal for which nobody watched: subprocess says so by a negative number.
-    code = 128 - done.returncode if done.returncode < 0 else done.returncode
-    return [json.loads(line) for line in done.stdout.decode().splitlines()], code, done.stderr.decode(errors="replace")
 
 
 def test_changed_messages_and_chunk_indices_are_read_right_or_refused(

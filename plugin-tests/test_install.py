@@ -10,7 +10,7 @@ from conftest import REPOSITORY, Ended, Runner, target_folder
 def test_cmake_installs_a_plugin_that_a_bare_environment_finds(run: Runner, tmp_path: Path) -> None:
     # A build of its own, without kernels and not optimized, which the next run finds again. What a release is compiled to is in the other tests.
     build, prefix = target_folder() / "installed", tmp_path / "prefix"
-    settings = {"NVCC": None, "CARGO_TARGET_DIR": None, "HDF5_PLUGIN_PATH": None}
+    settings = {"NVCC": None, "CARGO_TARGET_DIR": None, "HDF5_PLUGIN_PATH": None, "RUST_MIN_STACK": None}
     settings |= {"CARGO_PROFILE_RELEASE_OPT_LEVEL": "0", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16"}
 
     def cmake(*arguments: object) -> Ended:

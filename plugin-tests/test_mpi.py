@@ -23,7 +23,7 @@ def mpirun(run: Runner) -> Mpi:
 
     def mpirun(*command: object, **expected: Any) -> Ended:
         # A container may forbid what Open MPI uses between processes of one machine; it then only warns.
-        return run("mpirun", "--allow-run-as-root", "--oversubscribe", "--timeout", 60, "-n", 2, *command, **expected)
+        return run("mpirun", "--allow-run-as-root", "--oversubscribe", "--timeout", 600, "-n", 2, *command, **expected)
 
     return mpirun
 

@@ -86,7 +86,7 @@ def check(plain: str, copy: str) -> None:
             assert_bound(original[name][()], compressed[name][()], BOUND, f"{copy}: h5py reads {name}")
 
 
-# Type, byte order, and the fill value; None for netCDF's own. None of them is so far from the data that it has no part in a range by itself.
+# Type, byte order, and the fill value; None stands for netCDF's default. -99 is so near the data that it counts for a range unless it is declared.
 GAPS = {"near": ("f4", "little", -99.0), "other_order": ("f8", "big", -99.0), "whole": ("i2", "little", -99), "default": ("f4", "little", None)}
 SHARE = 1e-2
 

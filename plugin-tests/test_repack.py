@@ -54,7 +54,7 @@ def test_repack_compresses_and_keeps_everything_else(quire: Quire, newest: Pytho
     inspected = quire("inspect", "--json", "out.h5").json["datasets"]
     chunks = [(each["name"], len(each["chunks"])) for each in inspected if each["compressed"]]
     assert chunks == [("out.h5:/fields/u", 48), ("out.h5:/other/compressed_before", 4)]
-    # By their names, small ones and dimension scales too; and whole numbers, if they are to be.
+    # A dataset that is named is compressed, even a small one or a dimension scale. Whole numbers are rounded where an option says so.
     for arguments, words in (
         (["--only", "/scales/x", "--rel", "1e-6"], "/scales/x"),
         (["--only", "/other/small", "--psnr", "50"], "/other/small"),
@@ -121,7 +121,7 @@ def test_repack_writes_what_netcdf_reads(run: Runner, quire: Quire, newest: Pyth
 def test_repack_leaves_out_what_was_never_written(quire: Quire, newest: Python) -> None:
     newest(quire_files.sparse, "in.h5", env=CPU)
     (report,) = quire("repack", "in.h5", "out.h5", "--abs", "1e-3", "--json").json["files"]
-    # Nor does an index of a million chunks stand there in their place, as newer forms of layout have it.
+    # The index has no entries for missing chunks either, which an index of a newer layout would have.
     assert report["output_bytes"] < report["input_bytes"] / 4
     newest(quire_files.sparse_check, "in.h5", "out.h5", env=CPU)
 

@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 
 from conftest import in_each_python
-from quire_client import FILTER_ID, absolute, assert_bound, assert_same_bits, client, nasty, numbers, smooth
+from quire_client import FILTER_ID, absolute, assert_bound, assert_same_bits, client, create, nasty, numbers, smooth
 
 
 @in_each_python
@@ -69,16 +69,12 @@ def test_settings_can_be_used_again() -> None:
             file.copy("first", other)
             assert_same_bits(file["first"][()], other["first"][()], "H5Ocopy to another file")
 
-        for flag in (h5py.h5z.FLAG_OPTIONAL, h5py.h5z.FLAG_MANDATORY):
-            properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-            properties.set_chunk((16, 16))
-            properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-            properties.set_filter(FILTER_ID, flag, absolute(1e-3))
-            space = h5py.h5s.create_simple(first.shape)
-            identifier = h5py.h5d.create(file.id, b"flag%d" % flag, h5py.h5t.IEEE_F32LE, space, properties)
-            assert identifier.get_storage_size() > 0, "early allocation wrote no chunk"
-            h5py.Dataset(identifier)[...] = first
-            assert_bound(first, h5py.Dataset(identifier)[()], 1e-3, f"filter flag {flag}, allocated early")
+        for is_mandatory in (False, True):
+            early = h5py.h5d.ALLOC_TIME_EARLY
+            dataset = create(file, f"flag{is_mandatory}", first.shape, "<f4", (16, 16), absolute(1e-3), is_mandatory=is_mandatory, alloc_time=early)
+            assert dataset.id.get_storage_size() > 0, "early allocation wrote no chunk"
+            dataset[...] = first
+            assert_bound(first, dataset[()], 1e-3, f"mandatory: {is_mandatory}, allocated early")
 
 
 class Copy(NamedTuple):
@@ -87,7 +83,7 @@ class Copy(NamedTuple):
     name: str
     dtype: str
     shape: tuple[int, ...]
-    defined: Optional[float]  # the fill value of its own list
+    defined: Optional[float]  # the fill value that its own creation list defines
     kept: Optional[float]  # the fill value that the filter is to know
 
 
@@ -106,16 +102,10 @@ COPIES = (
 def test_a_given_fill_value_is_kept_where_there_is_no_other() -> None:
     """The words carry the fill value of a dataset. It stays if the new list defines none and the values have the same type."""
 
-    def create(file: h5py.File, copy: Copy, words: tuple[int, ...]) -> h5py.Dataset:
-        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        properties.set_chunk(tuple(extent // 2 + 1 for extent in copy.shape))
-        properties.set_filter(FILTER_ID, h5py.h5z.FLAG_OPTIONAL, words)
-        if copy.defined is None:
-            properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-        else:
-            properties.set_fill_value(np.array(copy.defined, copy.dtype))
-        space, datatype = h5py.h5s.create_simple(copy.shape), h5py.h5t.py_create(np.dtype(copy.dtype))
-        return h5py.Dataset(h5py.h5d.create(file.id, copy.name.encode(), datatype, space, properties))
+    def new(file: h5py.File, copy: Copy, words: tuple[int, ...]) -> h5py.Dataset:
+        chunks, never = tuple(extent // 2 + 1 for extent in copy.shape), h5py.h5d.FILL_TIME_NEVER if copy.defined is None else None
+        fill = None if copy.defined is None else np.array(copy.defined, copy.dtype)
+        return create(file, copy.name, copy.shape, copy.dtype, chunks, words, is_mandatory=False, fill=fill, fill_time=never)
 
     def data(copy: Copy) -> np.ndarray:
         # -99 is not far from the data: to a filter that does not know it, it is a value like others.
@@ -125,12 +115,12 @@ def test_a_given_fill_value_is_kept_where_there_is_no_other() -> None:
 
     path, relative = "fills.h5", (4, 2)
     with h5py.File(path, "w") as file:
-        first = create(file, Copy("first", "<f4", (40, 50), -99, -99), relative)
+        first = new(file, Copy("first", "<f4", (40, 50), -99, -99), relative)
         words = first.id.get_create_plist().get_filter_by_id(FILTER_ID)[1]
         for copy in COPIES:
-            create(file, copy, words)[...] = data(copy)
+            new(file, copy, words)[...] = data(copy)
         # A copy of a copy, as by nccopy and nccopy again.
-        create(file, Copy("again", "<f4", (40, 50), None, -99), file["same"].id.get_create_plist().get_filter_by_id(FILTER_ID)[1])
+        new(file, Copy("again", "<f4", (40, 50), None, -99), file["same"].id.get_create_plist().get_filter_by_id(FILTER_ID)[1])
         file["again"][...] = data(COPIES[0])
     # Opened again: HDF5's chunk cache would give back what was written.
     with h5py.File(path, "r") as file:

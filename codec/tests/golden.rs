@@ -7,6 +7,7 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
+use common::checks::{Promise, numbers};
 use common::{Content, chunk_of, layout};
 use quire_codec::stages::predictor::{InterpolationKind, LevelSteps};
 use quire_codec::{
@@ -204,16 +205,9 @@ fn golden_streams_decode_to_the_same_bytes() {
         let mut decoded = vec![0; original.len()];
         Workspace::default().decompress(&stream, &mut decoded).unwrap();
         assert_eq!(crc32fast::hash(&decoded), case.decoded, "{}: 0x{:08x}", case.name, crc32fast::hash(&decoded));
-        for (x, y) in common::read(&original, &case.layout()).iter().zip(common::read(&decoded, &case.layout())) {
-            // Those that depend on the chunk have tests of their own.
-            let holds = match case.bound {
-                ErrorBound::Absolute(bound) => x.is_within(bound, &y),
-                ErrorBound::PointwiseRelative(share) => x.is_within(share * x.value.abs(), &y),
-                ErrorBound::Lossless => false,
-                ErrorBound::Relative(_) | ErrorBound::Psnr(_) | ErrorBound::Ratio { .. } => true,
-            };
-            assert!(x.bytes == y.bytes || holds, "{}: {x:?} became {y:?}", case.name);
-        }
+        let (before, after) = (numbers(&original, &case.layout()), numbers(&decoded, &case.layout()));
+        let promise = Promise::new(&before, &case.layout(), &Config::new(case.bound).unwrap());
+        promise.check(&before, &after, &case.layout()).unwrap_or_else(|breach| panic!("{}: {breach:?}", case.name));
     }
 }
 

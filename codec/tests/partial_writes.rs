@@ -2,12 +2,13 @@
 //!
 //! A value that is not written again is never farther off than the largest bound that the chunk has had since: that of the finished chunk, where a
 //! range only grows. Where a bound is so wide that hardly two different values are left, a grid may not be recognised: shares are 0.03 and less here.
-//! `QUIRE_ATTACK_ROUNDS` says how many parts are written in boxes, 20 without it. A run takes one case in three, see common/sampling.rs.
+//! `QUIRE_ATTACK_ROUNDS` says how many parts are written in boxes, 20 without it. A run takes one case in five, see common/sampling.rs.
 
 mod common;
 
+use common::checks::numbers;
 use common::sampling::sample;
-use common::{Random, chunk, layout, read};
+use common::{Random, chunk, layout};
 use quire_codec::{ByteOrder, Config, ErrorBound, Layout, Scalar, Workspace};
 
 /// How parts of a chunk are written.
@@ -75,20 +76,17 @@ impl Run<'_> {
         // The helper multiplies integers by much.
         let value = if self.layout.scalar.is_float() { value } else { value / 50.0 };
         let bytes = chunk(&[value], self.layout, 1);
-        self.written[index] = read(&bytes, self.layout)[0].value;
+        self.written[index] = numbers(&bytes, self.layout)[0].value;
         self.chunk[index * bytes.len()..][..bytes.len()].copy_from_slice(&bytes);
         self.bounds[index] = 0.0;
     }
 
     /// Encodes and decodes the chunk.
     fn flush(&mut self, name: &str) {
-        let values = read(&self.chunk, self.layout);
+        let values = numbers(&self.chunk, self.layout);
         let row = self.dims[1] * self.dims[2];
         // Zeros behind the data are what HDF5 fills partial chunks with.
-        let slabs = values
-            .chunks(row)
-            .rposition(|slab| slab.iter().any(|x| x.bytes.iter().any(|&byte| byte != 0)))
-            .map_or(1, |last| last + 1);
+        let slabs = values.chunks(row).rposition(|slab| slab.iter().any(|x| x.bits != 0)).map_or(1, |last| last + 1);
         let counted = || values[..slabs * row].iter().map(|x| x.value);
         let range = counted().fold(f64::NEG_INFINITY, f64::max) - counted().fold(f64::INFINITY, f64::min);
         let bound = match self.config.bound {
@@ -105,7 +103,7 @@ impl Run<'_> {
         self.workspace.compress(&self.chunk, self.layout, &self.config, &mut stream).unwrap();
         self.workspace.decompress(&stream, &mut self.chunk).unwrap();
         let mut sum = 0.0;
-        for (index, (x, y)) in self.written.iter().zip(read(&self.chunk, self.layout)).enumerate() {
+        for (index, (x, y)) in self.written.iter().zip(numbers(&self.chunk, self.layout)).enumerate() {
             let error = (x - y.value).abs();
             assert!(
                 error <= self.bounds[index] * (1.0 + 1e-12),
@@ -208,7 +206,7 @@ fn matrix(name: &str, bounds: &[ErrorBound], scalars: &[Scalar], patterns: &[Pat
     const FIELDS: [Field; 3] = [Field::Smooth, Field::Noisy, Field::Sparse];
     let rounds = std::env::var("QUIRE_ATTACK_ROUNDS").map_or(20, |rounds| rounds.parse().unwrap());
     let sizes = [scalars.len(), FIELDS.len(), patterns.len(), bounds.len()];
-    for [scalar, field, pattern, bound] in sample(name, sizes, 3) {
+    for [scalar, field, pattern, bound] in sample(name, sizes, 5) {
         // The case's number in the whole matrix.
         let seed = 1 + ((scalar * FIELDS.len() + field) * patterns.len() + pattern) * bounds.len() + bound;
         write(scalars[scalar], FIELDS[field], patterns[pattern], bounds[bound], seed as u64, rounds);

@@ -3,14 +3,14 @@
 
 mod common;
 
+use common::checks::{noise, numbers};
 use common::sampling::{self, sample};
 use common::{CONTENTS, Content, Random, SHAPES, check_config, check_round_trip, chunk, chunk_of, layout, values};
-use proptest::prelude::*;
 use quire_codec::stages::exceptions::most_listed;
 use quire_codec::stages::inspect::{Description, Prediction};
 use quire_codec::stages::predictor::InterpolationKind;
 use quire_codec::{
-    ByteOrder, CodebookPolicy, Coding, CodingPolicy, Config, ErrorBound, Header, Layout, PredictorPolicy, Scalar, Workspace,
+    ByteOrder, CodebookPolicy, Coding, CodingPolicy, Config, ErrorBound, Header, PredictorPolicy, Scalar, Workspace,
 };
 
 const SCALARS: [Scalar; 2] = [Scalar::F32, Scalar::F64];
@@ -130,22 +130,6 @@ fn a_fill_value_without_a_code_comes_back_from_interpolated_chunks() {
 }
 
 #[test]
-fn bytes_do_not_depend_on_what_the_workspace_did_before() {
-    let mut used = Workspace::default();
-    for dims in [&[20, 30, 40][..], &[1, 64, 64], &[40, 1, 50], &[2049], &[3, 1, 20, 20]] {
-        let layout = layout(Scalar::F32, ByteOrder::Little, dims);
-        for content in CONTENTS {
-            let original = chunk_of(content, &layout, 5);
-            for bound in [1e-3, 1e-1] {
-                let fresh = check_round_trip(&mut Workspace::default(), &original, &layout, bound, CodebookPolicy::Auto);
-                let again = check_round_trip(&mut used, &original, &layout, bound, CodebookPolicy::Auto);
-                assert_eq!(fresh, again, "{content:?} {dims:?}");
-            }
-        }
-    }
-}
-
-#[test]
 fn rows_written_one_by_one_do_not_drift() {
     // HDF5 without a chunk cache decodes and encodes the whole chunk for every row that is written.
     let layout = layout(Scalar::F32, ByteOrder::Little, &[64, 64]);
@@ -160,7 +144,7 @@ fn rows_written_one_by_one_do_not_drift() {
         workspace.decompress(&stream, &mut current).unwrap();
         assert_eq!(before, current[..bytes.start], "rows before row {row} changed");
     }
-    for (x, y) in common::read(&original, &layout).into_iter().zip(common::read(&current, &layout)) {
+    for (x, y) in numbers(&original, &layout).into_iter().zip(numbers(&current, &layout)) {
         assert!(x.is_within(1e-3, &y));
     }
 }
@@ -229,7 +213,7 @@ fn a_small_chunk_that_interpolation_has_restored_is_not_rounded_again_as_excepti
                 current[..noisy].copy_from_slice(&other[..noisy]);
                 workspace.compress(&current, &layout, &Config::absolute(bound).unwrap(), &mut stream).unwrap();
                 workspace.decompress(&stream, &mut decoded).unwrap();
-                let pairs = common::read(&first, &layout).into_iter().zip(common::read(&decoded, &layout));
+                let pairs = numbers(&first, &layout).into_iter().zip(numbers(&decoded, &layout));
                 for (x, y) in pairs.skip(noisy / size) {
                     assert!(x.is_within(bound, &y), "{scalar:?} {dims:?} at {bound}: {x:?} became {y:?} in two steps");
                 }
@@ -385,9 +369,7 @@ fn matrix_of_bounds_types_and_contents() {
         let stream = check_config(&mut workspace, &original, &layout, &config);
         codings.push(Header::read_from(&stream).unwrap().coding);
         // The chunk's last value as the fill value.
-        let mut fill = common::read(&original, &layout).pop().unwrap().bytes;
-        fill.resize(8, 0);
-        let fill_value = Some(u64::from_le_bytes(fill.try_into().unwrap()));
+        let fill_value = numbers(&original, &layout).last().map(|value| value.bits);
         check_config(&mut workspace, &original, &layout, &Config { fill_value, ..config });
     }
     let count = |coding| codings.iter().filter(|&&found| found == coding).count();
@@ -396,19 +378,6 @@ fn matrix_of_bounds_types_and_contents() {
     }
     // One content of 14 under two of the bounds.
     assert!(count(Coding::Decimal) > 0, "no chunk is of decimals");
-}
-
-/// Mean square error and range of finite values.
-fn noise(original: &[u8], decoded: &[u8], layout: &Layout) -> (f64, f64) {
-    let (mut sum, mut count, mut least, mut greatest) = (0.0, 0.0, f64::INFINITY, f64::NEG_INFINITY);
-    for (x, y) in
-        common::read(original, layout).into_iter().zip(common::read(decoded, layout)).filter(|(x, _)| x.value.is_finite())
-    {
-        (least, greatest) = (least.min(x.value), greatest.max(x.value));
-        sum += (x.value - y.value) * (x.value - y.value);
-        count += 1.0;
-    }
-    (sum / count, greatest - least)
 }
 
 #[test]
@@ -423,8 +392,7 @@ fn a_psnr_is_reached_and_hardly_exceeded() {
                 let (mut stream, mut decoded) = (Vec::new(), vec![0; original.len()]);
                 workspace.compress(&original, &layout, &config, &mut stream).unwrap();
                 workspace.decompress(&stream, &mut decoded).unwrap();
-                let (error, range) = noise(&original, &decoded, &layout);
-                let reached = 10.0 * (range * range / error).log10();
+                let reached = noise(&numbers(&original, &layout), &numbers(&decoded, &layout), &layout, None).unwrap().reached;
                 let has_fine_steps = [Scalar::F32, Scalar::F64].contains(&scalar);
                 // Steps of the ladder are up to 12 % apart, which is 1 dB. Limits take noise away from values near the least one, here zeros, at any bound.
                 let excess = if content == Content::MostlyZero { 3.0 } else { 1.2 };
@@ -467,7 +435,7 @@ fn a_ratio_is_reached_but_not_beyond_the_ceiling() {
             let config = Config::new(ErrorBound::Ratio { ratio: 1000.0, ceiling: Some(ceiling) }).unwrap();
             workspace.compress(&original, &layout, &config, &mut stream).unwrap();
             workspace.decompress(&stream, &mut decoded).unwrap();
-            for (x, y) in common::read(&original, &layout).into_iter().zip(common::read(&decoded, &layout)) {
+            for (x, y) in numbers(&original, &layout).into_iter().zip(numbers(&decoded, &layout)) {
                 assert!(x.is_within(ceiling, &y), "{x:?} became {y:?}");
             }
         }
@@ -480,7 +448,7 @@ fn shares_of_the_range_of_16_bits_cost_a_bit_a_value_at_most() {
     for scalar in [Scalar::F16, Scalar::BF16] {
         let layout = layout(scalar, ByteOrder::Little, &[20, 30, 40]);
         let original = chunk_of(Content::Smooth, &layout, 5);
-        let exact: Vec<f64> = common::read(&original, &layout).into_iter().map(|x| x.value).collect();
+        let exact: Vec<f64> = numbers(&original, &layout).into_iter().map(|x| x.value).collect();
         let range = exact.iter().fold(f64::MIN, |most, &x| most.max(x)) - exact.iter().fold(f64::MAX, |least, &x| least.min(x));
         let (mut ours, mut as_given) = (0, 0);
         for share in [1e-2, 7e-3, 5e-3, 3e-3, 2e-3, 1.5e-3] {
@@ -488,7 +456,7 @@ fn shares_of_the_range_of_16_bits_cost_a_bit_a_value_at_most() {
                 let (mut stream, mut decoded) = (Vec::new(), vec![0; original.len()]);
                 workspace.compress(&original, &layout, &Config::new(bound).unwrap(), &mut stream).unwrap();
                 workspace.decompress(&stream, &mut decoded).unwrap();
-                for (x, y) in common::read(&original, &layout).into_iter().zip(common::read(&decoded, &layout)) {
+                for (x, y) in numbers(&original, &layout).into_iter().zip(numbers(&decoded, &layout)) {
                     assert!(x.is_within(share * range, &y), "{x:?} became {y:?}");
                 }
                 stream.len()
@@ -498,48 +466,6 @@ fn shares_of_the_range_of_16_bits_cost_a_bit_a_value_at_most() {
         }
         // Steps are powers of two, whose errors stay within the bound where parts are written again: 31 % for binary16 at these shares.
         assert!(20 * ours < 27 * as_given, "{scalar:?}: {ours} bytes, {as_given} with steps between");
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: if sampling::is_full() { 3000 } else { 1000 }, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn any_chunk_keeps_its_bound(
-        seed: u64,
-        dims in prop::collection::vec(1u64..24, 1..=4),
-        scalar in 0..Scalar::ALL.len(),
-        big: bool,
-        kinds in (0..CONTENTS.len(), 0..CONTENTS.len()),
-        exponent in -60i32..40,
-        mantissa in 1.0f64..10.0,
-        kind in 0..8u8,
-    ) {
-        let layout = layout(Scalar::ALL[scalar], ORDERS[usize::from(big)], &dims);
-        let elements = layout.shape.elements() as usize;
-        let (mut some, other) = (values(CONTENTS[kinds.0], elements, seed), values(CONTENTS[kinds.1], elements, seed ^ 1));
-        let mut random = Random(seed);
-        let mut inside = false;
-        for (value, other) in some.iter_mut().zip(other) {
-            inside ^= random.below(50) == 0;
-            if inside {
-                *value = other;
-            }
-        }
-        let original = chunk(&some, &layout, seed);
-        let bound = match kind {
-            0 => ErrorBound::Lossless,
-            1 => ErrorBound::Relative(10f64.powi(-exponent.abs() / 3)),
-            2 | 3 if layout.scalar.is_float() => ErrorBound::PointwiseRelative(mantissa / 10.0 * 10f64.powi(-exponent.abs() / 4)),
-            _ => ErrorBound::Absolute(mantissa * 10f64.powi(exponent)),
-        };
-        let config = Config::new(bound).unwrap();
-        check_config(&mut Workspace::default(), &original, &layout, &config);
-        // One of the values as the fill value, which then comes back bit for bit.
-        let mut fill = common::read(&original, &layout).swap_remove(random.below(elements as u64) as usize).bytes;
-        fill.resize(8, 0);
-        let fill_value = Some(u64::from_le_bytes(fill.try_into().unwrap()));
-        check_config(&mut Workspace::default(), &original, &layout, &Config { fill_value, ..config });
     }
 }
 
@@ -566,26 +492,21 @@ fn spikes_beyond_32_bits_among_small_differences() {
 /// What a workspace has seen before leaves no trace in a stream, nor in what is read.
 #[test]
 fn a_used_workspace_does_what_a_new_one_does() {
+    const DIMS: [&[u64]; 8] = [&[1], &[31], &[2049], &[100, 3], &[3, 5000], &[20, 30, 40], &[1, 64, 64], &[2, 1, 40, 50]];
+    const BOUNDS: [f64; 6] = [1e-300, 1e-44, 1e-12, 1e-3, 0.5, 1e30];
+    const CODINGS: [CodingPolicy; 2] = [CodingPolicy::Huffman, CodingPolicy::Bitshuffle];
     let mut used = Workspace::default();
-    for dims in SHAPES.into_iter().chain([&[3, 5000][..]]) {
-        for scalar in SCALARS {
-            let layout = layout(scalar, ByteOrder::Little, dims);
-            for content in CONTENTS {
-                let original = chunk_of(content, &layout, 9);
-                for bound in [1e-300, 1e-44, 1e-12, 1e-3, 0.5, 1e30] {
-                    for coding in [CodingPolicy::Huffman, CodingPolicy::Bitshuffle] {
-                        let config = Config { coding, ..Config::absolute(bound).unwrap() };
-                        let (mut again, mut fresh, mut restored) = (Vec::new(), Vec::new(), vec![0; original.len()]);
-                        used.compress(&original, &layout, &config, &mut again).unwrap();
-                        Workspace::default().compress(&original, &layout, &config, &mut fresh).unwrap();
-                        assert!(again == fresh, "{content:?} {dims:?} {scalar:?} bound {bound:e} {coding:?}");
-                        used.decompress(&again, &mut restored).unwrap();
-                        let by_used = restored.clone();
-                        Workspace::default().decompress(&again, &mut restored).unwrap();
-                        assert!(by_used == restored, "{content:?} {dims:?} {scalar:?} bound {bound:e} {coding:?} read");
-                    }
-                }
-            }
-        }
+    let sizes = [DIMS.len(), SCALARS.len(), CONTENTS.len(), BOUNDS.len(), CODINGS.len()];
+    for [dims, scalar, content, bound, coding] in sample("used workspaces", sizes, 3) {
+        let layout = layout(SCALARS[scalar], ByteOrder::Little, DIMS[dims]);
+        let original = chunk_of(CONTENTS[content], &layout, 9);
+        let config = Config { coding: CODINGS[coding], ..Config::absolute(BOUNDS[bound]).unwrap() };
+        let [by_used, by_new] = [&mut used, &mut Workspace::default()].map(|workspace| {
+            let (mut stream, mut decoded) = (Vec::new(), vec![0; original.len()]);
+            workspace.compress(&original, &layout, &config, &mut stream).unwrap();
+            workspace.decompress(&stream, &mut decoded).unwrap();
+            (stream, decoded)
+        });
+        assert!(by_used == by_new, "{:?} {layout:?} {config:?}", CONTENTS[content]);
     }
 }

@@ -52,11 +52,9 @@ int main(void)
     MUST(quire_info(&text) == QUIRE_OK);
     MUST(says(&text, "\"filter_id\":33791"));
 
-    /* Every status but the two that cannot be made to happen. */
+    /* A status for each fault of the caller, of the stream, and of its version. */
     MUST(quire_compress("abs=-1", QUIRE_F64, 3, extents, NULL, values, sizeof values, &text) == QUIRE_INVALID);
     MUST(says(&text, "absolute error bound is -1"));
-    MUST(quire_compress("abs=1", QUIRE_C128 + 1, 3, extents, NULL, values, sizeof values, &text) == QUIRE_INVALID);
-    MUST(says(&text, "value type 14 is unknown"));
     MUST(quire_decompress(stream.address, stream.length - 1, decoded, sizeof decoded, &text) == QUIRE_DAMAGED);
     MUST(says(&text, "checksum"));
     stream.address[3] = 0x91;
@@ -104,18 +102,6 @@ int main(void)
     for (int number = 0; number < COUNT; number++)
         quire_free(&streams[number]);
     quire_free(&stream);
-    arrays[3] = NULL;
-    MUST(quire_compress_batch("abs=1e-3", QUIRE_F64, 3, extents, NULL, COUNT, arrays, sizeof values, 2, streams, &text) == QUIRE_INVALID);
-    MUST(says(&text, "chunk 3: the address of the values is"));
-    for (int number = 0; number < COUNT; number++)
-        MUST(!streams[number].address);
-    MUST(quire_compress_batch("abs=1e-3", QUIRE_F64, 3, extents, NULL, 0, NULL, sizeof values, 2, NULL, &text) == QUIRE_OK);
-    quire_free(&text);
-    MUST(quire_compress_batch("abs=1e-3", QUIRE_F64, 3, extents, NULL, COUNT, arrays, 8, 2, streams, &text) == QUIRE_INVALID);
-    MUST(says(&text, "the array has 8 bytes"));
-    MUST(quire_compress_batch("abs=1e-3", QUIRE_F64, 3, extents, NULL, COUNT, arrays, sizeof values, 2000, streams, &text) == QUIRE_INVALID);
-    MUST(says(&text, "threads is 2000: give 1 to 1024"));
-
     /* Without HDF5 in the process there is no dataset. */
     const quire_box box = {.value_type = QUIRE_F64, .rank = 3, .count = extents, .values = values};
     quire_transfer *transfer = (quire_transfer *)values;

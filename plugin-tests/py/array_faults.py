@@ -13,8 +13,8 @@ import h5z_quire
 import numpy as np
 from h5z_quire import Quire
 
-from array_pairs import chunks, expect
-from quire_client import assert_bound, smooth
+from array_pairs import expect
+from quire_client import assert_bound, smooth, stored
 
 
 def check_refusals() -> None:
@@ -24,7 +24,7 @@ def check_refusals() -> None:
     with h5py.File(path, "w") as file:
         options = {"chunks": (8, 8), **Quire(abs=0.01)}
         good = file.create_dataset("good", data=values, **options)
-        before = chunks(good)
+        before = stored(good)
         others = {
             "is not stored in chunks": file.create_dataset("contiguous", data=values),
             "the filters of this dataset are [1]": file.create_dataset("gzip", data=values, chunks=(8, 8), compression="gzip"),
@@ -49,7 +49,7 @@ def check_refusals() -> None:
         expect(ValueError, "is not an h5py dataset", lambda: h5z_quire.write(file, values))
         expect(ValueError, "threads is 1025", lambda: h5z_quire.write(good, values, threads=1025))
         expect(ValueError, "threads is -1", lambda: h5z_quire.write(good, values, threads=-1))
-        assert chunks(good) == before
+        assert stored(good) == before
     expect(ValueError, "the dataset is closed", lambda: h5z_quire.read(good))
     with h5py.File(path, "r") as file:
         expect(h5z_quire.Unsuitable, "the file is open for reading only", lambda: h5z_quire.write(file["good"], values))
@@ -58,7 +58,7 @@ def check_refusals() -> None:
 
 def chunks_of(path: Path) -> Any:
     with h5py.File(path, "r") as file:
-        return chunks(file["good"])
+        return stored(file["good"])
 
 
 def check_faults() -> None:
@@ -73,7 +73,7 @@ def check_faults() -> None:
     def check_first(name: str, least: int) -> None:
         """The file opens, the chunks that were written are right, and the others are not there."""
         with h5py.File(path, "r") as file:
-            written = sorted(chunks(file[name]))
+            written = sorted(stored(file[name]))
             assert least <= len(written) < 64 and written == [offsets(number) for number in range(len(written))], written
             for at in written:
                 part = tuple(slice(start, start + 16) for start in at)

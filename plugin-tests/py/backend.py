@@ -7,7 +7,7 @@ from typing import Callable
 import h5py
 import numpy as np
 
-from quire_client import FILTER_ID, absolute, assert_bound, smooth
+from quire_client import FILTER_ID, absolute, assert_bound, create, smooth
 
 BOUND = 1e-3
 DATA = smooth((64, 128, 128), "<f4")
@@ -15,12 +15,9 @@ DATA = smooth((64, 128, 128), "<f4")
 CHUNKS = {"small": (4, 16, 16), "large": (32, 128, 128)}
 
 
-def create(file: h5py.File, flag: int) -> None:
+def create_all(file: h5py.File, is_mandatory: bool) -> None:
     for name, chunks in CHUNKS.items():
-        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        properties.set_chunk(chunks)
-        properties.set_filter(FILTER_ID, flag, absolute(BOUND))
-        h5py.h5d.create(file.id, name.encode(), h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple(DATA.shape), properties)
+        create(file, name, DATA.shape, "<f4", chunks, absolute(BOUND), is_mandatory=is_mandatory)
 
 
 def fill(file: h5py.File) -> None:
@@ -59,7 +56,7 @@ def said(call: Callable[..., None]) -> Callable[..., None]:
 def write(path: str) -> None:
     """Creates the datasets `small` and `large`, with the filter optional as h5py has it, and writes them."""
     with h5py.File(path, "w") as file:
-        create(file, h5py.h5z.FLAG_OPTIONAL)
+        create_all(file, is_mandatory=False)
         fill(file)
 
 
@@ -67,7 +64,7 @@ def write(path: str) -> None:
 def mandatory(path: str) -> None:
     """Creates and writes them with the filter mandatory."""
     with h5py.File(path, "w") as file:
-        create(file, h5py.h5z.FLAG_MANDATORY)
+        create_all(file, is_mandatory=True)
         fill(file)
 
 

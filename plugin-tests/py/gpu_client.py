@@ -17,7 +17,7 @@ import h5py
 import numpy as np
 
 from gpu_filter import Filter
-from quire_client import FILTER_ID, absolute, assert_bound, nasty, smooth
+from quire_client import FILTER_ID, absolute, assert_bound, create, nasty, smooth
 
 BOUND = 1e-3
 LAND = 1e35
@@ -81,12 +81,9 @@ def field() -> np.ndarray:
     return smooth((64, 128, 128), "<f4")
 
 
-def create(file: h5py.File, name: bytes) -> h5py.Dataset:
+def new(file: h5py.File, name: str) -> h5py.Dataset:
     """A dataset for `field`, whose filter is mandatory: HDF5 would pass over an error of an optional one."""
-    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    properties.set_chunk((32, 128, 128))
-    properties.set_filter(FILTER_ID, h5py.h5z.FLAG_MANDATORY, absolute(BOUND))
-    return h5py.Dataset(h5py.h5d.create(file.id, name, h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((64, 128, 128)), properties))
+    return create(file, name, (64, 128, 128), "<f4", (32, 128, 128), absolute(BOUND))
 
 
 def use(path: str) -> str:
@@ -94,7 +91,7 @@ def use(path: str) -> str:
     values = field()
     try:
         with h5py.File(path, "w") as file:
-            create(file, b"x")[...] = values
+            new(file, "x")[...] = values
             file.flush()
         with h5py.File(path, "r") as file:
             assert_bound(values, file["x"][()], BOUND, path)
@@ -116,12 +113,12 @@ def read(path: str) -> str:
 def fails(path: str) -> None:
     """The filter is mandatory, and a launch for its second chunk fails; then another dataset is created."""
     with h5py.File(path, "w") as file:
-        dataset = create(file, b"x")
+        dataset = new(file, "x")
         dataset[...] = field()
         file.flush()
         say(f"stored bytes: {[dataset.id.get_chunk_info(number).size for number in range(2)]}")
         try:
-            create(file, b"y")
+            new(file, "y")
         except ValueError as error:
             say(f"next dataset: {error}")
     say("closed")
@@ -250,7 +247,7 @@ def to_and_fro(filter: Filter, chunk: np.ndarray, times: int) -> str:
     expected = None
     for turn in range(times):
         _, stream = filter.compress(chunk, BOUND)
-        # One way in four without room: it takes another path, and page faults that would hide what is measured.
+        # One call in four has no room in its buffer, and takes another path. The page faults of more calls would hide what is measured.
         _, back = filter.decompress(stream, chunk, has_room=turn % 4 > 0)
         # Samples see a difference and take no time; the hash at the end sees all.
         found = (stream.size, stream[::61].tobytes(), back.reshape(-1)[::4099].tobytes())

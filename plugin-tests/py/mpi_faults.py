@@ -33,7 +33,7 @@ import h5py  # noqa: I001
 import numpy as np
 
 from markdown_text import python_block
-from quire_client import FILTER_ID, absolute, assert_words
+from quire_client import create, absolute, assert_words
 
 WORLD = MPI.COMM_WORLD
 IS_FAULTY = WORLD.rank == WORLD.size - 1
@@ -58,22 +58,12 @@ def together(call: Callable[[], Any]) -> Any:
     return result
 
 
-def create(
-    file: h5py.File,
-    bound: float,
-    kind: h5py.h5t.TypeID = h5py.h5t.IEEE_F32LE,
-    chunk: tuple[int, ...] = CHUNK,
-    chunks: int = CHUNKS,
-    flag: int = h5py.h5z.FLAG_MANDATORY,
-    name: bytes = b"x",
+def new(
+    file: h5py.File, bound: float, kind: Any = "<f4", chunk: tuple[int, ...] = CHUNK, chunks: int = CHUNKS, is_mandatory: bool = True, name: str = "x"
 ) -> h5py.Dataset:
-    """A dataset whose chunks must be compressed, unless the flag says otherwise."""
-    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    properties.set_chunk(chunk)
-    properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-    properties.set_filter(FILTER_ID, flag, absolute(bound))
-    space = h5py.h5s.create_simple((chunks * chunk[0], *chunk[1:]))
-    return h5py.Dataset(h5py.h5d.create(file.id, name, kind, space, properties))
+    """A dataset whose chunks must be compressed, unless the filter is optional."""
+    never = h5py.h5d.FILL_TIME_NEVER
+    return create(file, name, (chunks * chunk[0], *chunk[1:]), kind, chunk, absolute(bound), is_mandatory=is_mandatory, fill_time=never)
 
 
 def rows_of(rank: int) -> slice:
@@ -92,12 +82,12 @@ def write(dataset: h5py.Dataset) -> None:
         dataset[rows_of(WORLD.rank)] = values_of(WORLD.rank)
 
 
-def write_without_memory(path: str, flag: int, dtype: str) -> None:
+def write_without_memory(path: str, is_mandatory: bool, dtype: str) -> None:
     """Each process writes one long chunk. One process has room for HDF5's buffers alone."""
     values = np.random.default_rng(WORLD.rank).normal(0, 1, LONG_CHUNK).astype("<f4").view(dtype)
     rows = slice(WORLD.rank * len(values), (WORLD.rank + 1) * len(values))
     file = h5py.File(path, "w", driver="mpio", comm=WORLD)
-    dataset = create(file, 1e-3, h5py.h5t.py_create(values.dtype), values.shape, WORLD.size, flag)
+    dataset = new(file, 1e-3, values.dtype, values.shape, WORLD.size, is_mandatory)
     unlimited = resource.getrlimit(resource.RLIMIT_AS)
     if IS_FAULTY:
         taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -116,7 +106,7 @@ def write_without_memory(path: str, flag: int, dtype: str) -> None:
 
 def write_with_a_failing_gpu(path: str) -> None:
     file = h5py.File(path, "w", driver="mpio", comm=WORLD)
-    dataset = create(file, 1e20)
+    dataset = new(file, 1e20)
     if IS_FAULTY:
         os.environ["QUIRE_TEST_LAUNCHES"] = "0"
     write(dataset)
@@ -128,12 +118,12 @@ def write_with_a_failing_gpu(path: str) -> None:
                 assert np.abs(file["x"][rows_of(rank)] - values_of(rank)).max() <= 1e20
         say("has read all")
     WORLD.Barrier()
-    create(h5py.File(path, "r+", driver="mpio", comm=WORLD), 1e20, name=b"y")
+    new(h5py.File(path, "r+", driver="mpio", comm=WORLD), 1e20, name="y")
 
 
 def meet_a_damaged_chunk(path: str) -> None:
     file = h5py.File(path, "w", driver="mpio", comm=WORLD)
-    write(create(file, 1e20))
+    write(new(file, 1e20))
     file.close()
     if IS_FAULTY:
         with h5py.File(path, "r+") as file:
@@ -160,7 +150,7 @@ def end_as_the_document_does(path: str, document: str) -> None:
     functions: dict[str, Any] = {}
     exec(compile(python_block(Path(document), "end_job_on_errors"), document, "exec"), functions)
     with h5py.File(path, "w", driver="mpio", comm=WORLD) as file, functions["end_job_on_errors"]():
-        write(create(file, 1e20))
+        write(new(file, 1e20))
 
 
 def say(text: str) -> None:
@@ -172,8 +162,7 @@ def meet(mode: str, path: str, document: str = "") -> None:
     if mode in ("environment", "document") and IS_FAULTY:
         os.environ["QUIRE_CODEBOOK"] = "unknown"
     if mode in ("mandatory", "optional", "pairs"):
-        flag = h5py.h5z.FLAG_OPTIONAL if mode == "optional" else h5py.h5z.FLAG_MANDATORY
-        return write_without_memory(path, flag, "<c8" if mode == "pairs" else "<f4")
+        return write_without_memory(path, mode != "optional", "<c8" if mode == "pairs" else "<f4")
     if mode == "gpu":
         return write_with_a_failing_gpu(path)
     if mode == "damaged":
@@ -186,16 +175,16 @@ def meet(mode: str, path: str, document: str = "") -> None:
     file = h5py.File(path, "w", driver="mpio", comm=WORLD)
     if mode == "refused":
         try:
-            together(lambda: create(file, float("nan")))
+            together(lambda: new(file, float("nan")))
         except RuntimeError as error:
             assert_words(str(error), ["absolute error bound is NaN"], mode)
             say("refused")
-        write(together(lambda: create(file, 1e20)))
+        write(together(lambda: new(file, 1e20)))
         file.close()
         say("went on")
         return
     bound = float("nan") if mode == "bound" and IS_FAULTY else 1e20
-    dataset = create(file, bound, h5py.h5t.C_S1 if mode == "type" and IS_FAULTY else h5py.h5t.IEEE_F32LE)
+    dataset = new(file, bound, h5py.h5t.C_S1 if mode == "type" and IS_FAULTY else "<f4")
     if mode == "dies" and IS_FAULTY:
         time.sleep(0.2)  # so that the others wait
         os.kill(os.getpid(), signal.SIGKILL)

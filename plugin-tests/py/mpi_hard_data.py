@@ -11,7 +11,7 @@ import h5py  # noqa: I001
 import numpy as np
 
 import quire_options
-from quire_client import FILTER_ID, nasty, smooth
+from quire_client import create, nasty, smooth
 from test_bounds import CHUNKS, OPTIONS, assert_promise
 
 TYPES = tuple(map(np.dtype, ("<f2", "<f4", ">f8", "i1", "<i4", ">u8")))
@@ -41,12 +41,8 @@ def hard_chunks(dtype: np.dtype) -> np.ndarray:
 
 def write(file: h5py.File, name: str, options: str, data: np.ndarray, first: int) -> h5py.Dataset:
     """A dataset whose chunks must be compressed; `data` are this process's rows, from `first` on."""
-    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    properties.set_chunk(CHUNKS)
-    properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-    properties.set_filter(FILTER_ID, h5py.h5z.FLAG_MANDATORY, quire_options.cd_values(options))
-    space = h5py.h5s.create_simple((MPI.COMM_WORLD.size * len(data), *CHUNKS[1:]))
-    dataset = h5py.Dataset(h5py.h5d.create(file.id, name.encode(), h5py.h5t.py_create(data.dtype), space, properties))
+    extents, never = (MPI.COMM_WORLD.size * len(data), *CHUNKS[1:]), h5py.h5d.FILL_TIME_NEVER
+    dataset = create(file, name, extents, data.dtype, CHUNKS, quire_options.cd_values(options), fill_time=never)
     with dataset.collective:
         dataset[first : first + len(data)] = data
     return dataset

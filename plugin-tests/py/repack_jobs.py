@@ -7,7 +7,7 @@ import hashlib
 import h5py
 import numpy as np
 
-from quire_client import FILTER_ID, absolute, smooth
+from quire_client import FILTER_ID, absolute, smooth, stored
 
 BOUND = 1e-3
 CHUNKS = {1: (5000,), 2: (64, 90), 3: (16, 20, 32), 4: (2, 16, 20, 32)}
@@ -60,10 +60,7 @@ def sums(path: str, *names: str) -> list[object]:
         def show(name: str, item: h5py.Dataset | h5py.Group) -> None:
             if not isinstance(item, h5py.Dataset) or item.chunks is None or (names and not {name, name.split("/")[0]} & set(names)):
                 return
-            for number in range(item.id.get_num_chunks()):
-                offset = item.id.get_chunk_info(number).chunk_offset
-                mask, stored = item.id.read_direct_chunk(offset)
-                found.append((name, offset, mask, hashlib.sha256(stored).hexdigest()))
+            found.extend((name, offset, mask, hashlib.sha256(stream).hexdigest()) for offset, (mask, stream) in stored(item).items())
 
         file.visititems(show)
 

@@ -54,9 +54,7 @@ class Worker:
         """`gate`: the driver makes this file when it begins to open a GPU, and opens the GPU when the file is gone. `cores`: of the machine."""
         drop = ("QUIRE_", "SLURM_", "OMPI_", "PMI")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(drop)}
-        environment |= {"LD_LIBRARY_PATH": DRIVER, "LD_PRELOAD": CLOCK, "SET_CLOCK_CORES": str(cores), "QUIRE_LOG": "1"}
-        # Which a thread that asks for no stack would have.
-        environment |= {"RUST_MIN_STACK": "20000", **settings}
+        environment |= {"LD_LIBRARY_PATH": DRIVER, "LD_PRELOAD": CLOCK, "SET_CLOCK_CORES": str(cores), "QUIRE_LOG": "1", **settings}
         if gate is not None:
             environment["QUIRE_EMULATOR_GATE"] = str(gate)
         self.gate = gate
@@ -215,7 +213,7 @@ def more_work_opens_it_beside_the_work() -> None:
 
 
 def ranks_open_it_at_a_low_priority() -> None:
-    """Whoever is no rank opens it at his own."""
+    """A process that is no rank, or that names its GPU, opens the GPU at its own priority."""
     own = os.getpriority(os.PRIO_PROCESS, 0)
     for settings, expected in (({}, own), ({"SLURM_LOCALID": "0"}, max(own, 10)), ({"SLURM_LOCALID": "0", "QUIRE_DEVICE": "0"}, own)):
         worker = Worker(gate=gate(), **settings)
@@ -390,7 +388,7 @@ def a_process_that_comes_back_soon_takes_both_places() -> None:
     worker.process.stdout.readline()
     assert worker.compress(FEW, SOON) == FEW
     one = holder(card, 1)
-    assert worker.compress(FEW, SOON) == 0, "the second place is for who takes his time"
+    assert worker.compress(FEW, SOON) == 0, "the second place is for a process that takes its time"
     assert worker.compress(FEW, PAUSE) == 0, "it had come back soon when it had been on the card last"
     release(one)
     assert worker.compress(FEW, PAUSE) == FEW

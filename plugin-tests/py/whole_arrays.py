@@ -13,8 +13,8 @@ from h5z_quire import Quire, library
 from h5z_quire.strided import Strided
 
 from array_faults import check_full_disk
-from array_pairs import assert_same, bits, chunks, expect, pair, values_of
-from quire_client import assert_bound, smooth
+from array_pairs import assert_same, bits, expect, pair, values_of
+from quire_client import assert_bound, create, smooth, stored
 from resident import Driver, OnGpu
 
 TYPES = [order + kind for kind in ("f2", "f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8") for order in "<>"]
@@ -101,18 +101,9 @@ def check_fill_times(file: h5py.File) -> None:
     for alloc in (h5py.h5d.ALLOC_TIME_EARLY, h5py.h5d.ALLOC_TIME_INCR):
         for when in (h5py.h5d.FILL_TIME_ALLOC, h5py.h5d.FILL_TIME_NEVER, h5py.h5d.FILL_TIME_IFSET):
             for fill in (None, 5.0):
-                datasets = []
-                for way in ("ours", "theirs"):
-                    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-                    properties.set_chunk((16, 16))
-                    properties.set_filter(Quire.filter_id, h5py.h5z.FLAG_OPTIONAL, Quire(abs=0.01).cd_values)
-                    properties.set_alloc_time(alloc)
-                    properties.set_fill_time(when)
-                    if fill is not None:
-                        properties.set_fill_value(np.array(fill, "<f4"))
-                    name = f"fill_{alloc}_{when}_{fill}_{way}".encode()
-                    made = h5py.h5d.create(file.id, name, h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple(values.shape), properties)
-                    datasets.append(h5py.Dataset(made))
+                options = {"is_mandatory": False, "alloc_time": alloc, "fill_time": when, "fill": None if fill is None else np.array(fill, "<f4")}
+                names = (f"fill_{alloc}_{when}_{fill}_{way}" for way in ("ours", "theirs"))
+                datasets = [create(file, name, values.shape, "<f4", (16, 16), Quire(abs=0.01).cd_values, **options) for name in names]
                 ours, theirs = datasets
                 theirs[3:18, :18] = values[3:18, :18]
                 h5z_quire.write(ours, values[3:18, :18], np.s_[3:18, :18])
@@ -151,7 +142,8 @@ def check_strides(file: h5py.File) -> None:
 
 
 def check_history(file: h5py.File) -> None:
-    """Books of the chunks before: one thread takes the chunks in their order. The reference is written by a thread that has seen no chunk either."""
+    """A chunk's codebook depends on the chunks before it, so that one thread takes all chunks in their order. Both datasets are written by new threads, which
+    have seen no chunk before."""
     values = smooth((64, 64), "<f8") * np.linspace(1, 50, 64)
     ours, theirs = pair(file, "history", values.shape, "<f8", chunks=(16, 16), **Quire(abs=1e-4, adapt="history"))
     for body in (lambda: theirs.__setitem__(..., values), lambda: h5z_quire.write(ours, values, threads=4)):
@@ -242,7 +234,7 @@ def check_cache() -> None:
 
 
 def check_others(file: h5py.File, values: np.ndarray) -> None:
-    """Others write to the rest of chunks that were fetched, and are not stored yet: neither write is lost."""
+    """While an array is written, h5py writes to other parts of its chunks, after these were fetched and before they are stored. Neither write is lost."""
     for threads in (1, 3):
         for exists in (False, True):
             dataset = file.create_dataset(f"others/{threads}{exists}", (64, 64), "<f4", chunks=(32, 32), **Quire(abs=0.01))
@@ -310,7 +302,7 @@ def check_threads() -> None:
     with h5py.File("threads.h5", "w") as file:
         options = {"chunks": (16, 32, 32), **Quire(abs=0.01)}
         theirs = file.create_dataset("theirs", data=values, **options)
-        expected = chunks(theirs)
+        expected = stored(theirs)
 
         def work(number: int) -> None:
             try:
@@ -333,7 +325,7 @@ def check_threads() -> None:
         assert not failures, failures
         for number in range(5):
             for turn in range(3):
-                assert chunks(file[f"{number}_{turn}"]) == expected
+                assert stored(file[f"{number}_{turn}"]) == expected
         check_lock_is_free(file, values)
 
 
@@ -386,6 +378,10 @@ def check_resident() -> str:
         theirs[...] = values
         h5z_quire.write(ours, Resident(driver, spread))
         assert_same(ours, theirs, "the whole, backwards in memory")
+        swapped = pair(file, "swapped", values.shape, ">f8", chunks=(16, 16, 32), **Quire(rel=1e-3))
+        swapped[1][...] = values
+        h5z_quire.write(swapped[0], Resident(driver, values.astype(">f8")))
+        assert_same(*swapped, "big-endian")
         with h5z_quire.parallel():
             # An axis is dropped, one row is broadcast, chunks are covered in part.
             ours[3, 5:30, 7:] = Resident(driver, values[0, 0, :33].copy())
@@ -395,14 +391,19 @@ def check_resident() -> str:
         assert_bound(values, created[()], 0.01, "created")
         out = Resident(driver, np.zeros((40, 33, 20), "<f4").T)
         assert h5z_quire.read(ours, out=out) is out and np.array_equal(out.fetch(), theirs[()])
+        # A chunk that HDF5 has stored without the filter, and chunks that are not there.
+        sparse = file.create_dataset("sparse", values.shape, "<f4", chunks=(16, 16, 32), fillvalue=-5, **Quire(abs=0.01))
+        sparse.id.write_direct_chunk((0, 16, 0), values[:16, 16:32, :32].tobytes(), filter_mask=1)
+        found = Resident(driver, np.zeros_like(values))
+        assert np.array_equal(h5z_quire.read(sparse, out=found).fetch(), sparse[()])
         expect(ValueError, "could not be broadcast", lambda: h5z_quire.write(ours, Resident(driver, values[:7].copy())))
         freed = Resident(driver, values.copy())
         freed.free()
         expect(ValueError, "is not one of a GPU's memory", lambda: h5z_quire.write(ours, freed))
     assert h5z_quire.compress(Resident(driver, spread), "abs=0.01") == h5z_quire.compress(values, "abs=0.01")
     with h5py.File("resident.h5", "r") as file:
-        before = chunks(file["created"])
+        before = stored(file["created"])
         expect(h5z_quire.Unsuitable, "read", lambda: h5z_quire.write(file["created"], Resident(driver, values.copy())))
-        assert chunks(file["created"]) == before
+        assert stored(file["created"]) == before
     check_full_disk(lambda array: Resident(driver, array.copy()))
     return ""

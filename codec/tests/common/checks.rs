@@ -37,6 +37,15 @@ impl Number {
         };
         Self { bits, value, whole }
     }
+
+    /// Whether this is no farther from another value than a bound.
+    pub(crate) fn is_within(&self, bound: f64, other: &Self) -> bool {
+        match (self.whole, other.whole) {
+            // A comparison in f64 would be a rounded one.
+            (Some(one), Some(other)) => one.abs_diff(other) <= bound.min(1e30) as u128,
+            _ => self.value.is_finite() && (self.value - other.value).abs() <= bound,
+        }
+    }
 }
 
 /// The bits of a value, from its bytes.
@@ -300,15 +309,15 @@ pub(crate) fn share_of(share: f64, range: u128) -> u128 {
 }
 
 /// PSNRs, in dB.
-struct Noise {
+pub(crate) struct Noise {
     /// Of the decoded values; infinite if they are the original ones.
-    reached: f64,
+    pub(crate) reached: f64,
     /// Of values that are rounded to the type: errors spread evenly up to half the distance to the next value. Infinite for integers.
     of_type: f64,
 }
 
 /// Noise of a chunk's values; `None` if none of them counts.
-fn noise(original: &[Number], decoded: &[Number], layout: &Layout, fill: Option<u64>) -> Option<Noise> {
+pub(crate) fn noise(original: &[Number], decoded: &[Number], layout: &Layout, fill: Option<u64>) -> Option<Noise> {
     let is_counted = is_counted(original, layout);
     let (mut errors, mut roundings, mut count) = (0.0, 0.0, 0.0);
     let range = match range(&counted(original, layout, fill)) {

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 pub(crate) use self::random::Random;
 
-use self::checks::Number;
+use self::checks::{Promise, numbers};
 use quire_codec::stages::adaptive::MAX_BOOKS;
 use quire_codec::stages::alphabet::CodeLengths;
 use quire_codec::stages::codebook;
@@ -204,41 +204,6 @@ pub(crate) fn chunk_of(content: Content, layout: &Layout, seed: u64) -> Vec<u8> 
     chunk(&values(content, layout.shape.elements() as usize, seed), layout, seed)
 }
 
-/// A value of a chunk.
-#[derive(Debug, Clone)]
-pub(crate) struct Read {
-    /// Exactly, unless it is a whole number of more than 53 bits.
-    pub(crate) value: f64,
-    /// Whole numbers, exactly.
-    pub(crate) whole: Option<i128>,
-    /// Little-endian.
-    pub(crate) bytes: Vec<u8>,
-}
-
-impl Read {
-    /// Whether this is no farther from another value than a bound.
-    pub(crate) fn is_within(&self, bound: f64, other: &Self) -> bool {
-        match (self.whole, other.whole) {
-            // A comparison in f64 would be a rounded one.
-            (Some(one), Some(other)) => (one - other).unsigned_abs() <= bound.min(1e30) as u128,
-            _ => self.value.is_finite() && (self.value - other.value).abs() <= bound,
-        }
-    }
-}
-
-/// Values of a chunk.
-pub(crate) fn read(chunk: &[u8], layout: &Layout) -> Vec<Read> {
-    chunk
-        .chunks(layout.scalar.size())
-        .map(|raw| {
-            let bytes = in_order(raw, layout.byte_order);
-            let bits = bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
-            let Number { value, whole, .. } = Number::from_bits(layout.scalar, bits);
-            Read { value, whole, bytes }
-        })
-        .collect()
-}
-
 /// The layout of a chunk of `dims` elements.
 pub(crate) fn layout(scalar: Scalar, byte_order: ByteOrder, dims: &[u64]) -> Layout {
     let mut dims = dims.to_vec();
@@ -271,52 +236,33 @@ const CHAIN: [(PredictorPolicy, CodingPolicy); 8] = [
     (PredictorPolicy::Auto, CodingPolicy::Bitshuffle),
 ];
 
-/// Compresses, decompresses and checks every value. Then does so again and again: whatever predictors follow each other, no value leaves
-/// its bound, and none that was rounded once is ever moved again. Returns the stream.
+/// Compresses, decompresses and checks every value. Then does so again and again: whatever predictors follow each other, no value leaves its bound, and no
+/// value that was rounded once is moved again. Returns the stream.
 pub(crate) fn check_config(workspace: &mut Workspace, original: &[u8], layout: &Layout, config: &Config) -> Vec<u8> {
-    let fill = config.fill_value.map(|bits| bits.to_le_bytes()[..layout.scalar.size()].to_vec());
     let mut stream = Vec::new();
     workspace.compress(original, layout, config, &mut stream).unwrap();
     assert!(stream.len() as u64 <= max_stream_len(layout));
     let mut decoded = vec![0xa5; original.len()];
     workspace.decompress(&stream, &mut decoded).unwrap();
-    let before = read(original, layout);
-    let range = before.iter().filter(|x| x.value.is_finite() && fill.as_ref() != Some(&x.bytes)).fold(None, |range, x| {
-        let (least, greatest) = range.unwrap_or((x.value, x.value));
-        Some((f64::min(least, x.value), f64::max(greatest, x.value)))
-    });
-    let check = |decoded: &[u8], config: &Config| {
-        for (index, (x, y)) in before.iter().zip(read(decoded, layout)).enumerate() {
-            let is_fill = fill.as_ref() == Some(&x.bytes);
-            let holds = match config.bound {
-                ErrorBound::Absolute(bound) => x.is_within(bound, &y),
-                ErrorBound::Relative(share) => range.is_some_and(|(least, greatest)| x.is_within(share * (greatest - least), &y)),
-                ErrorBound::PointwiseRelative(share) => {
-                    x.is_within(share * x.value.abs(), &y) && x.value.is_sign_negative() == y.value.is_sign_negative()
-                }
-                ErrorBound::Lossless => false,
-                _ => panic!("{config:?} has no bound for values"),
-            };
-            assert!(x.bytes == y.bytes || holds && !is_fill, "value {index} of {layout:?}: {x:?} became {y:?}, {config:?}");
-        }
-    };
-    check(&decoded, config);
+    let before = numbers(original, layout);
+    let promise = Promise::new(&before, layout, config);
+    let mut rounded = numbers(&decoded, layout);
+    promise.check(&before, &rounded, layout).unwrap_or_else(|breach| panic!("{breach:?}, {layout:?}, {config:?}"));
     if matches!(config.bound, ErrorBound::Relative(_)) {
         // A range that rounding has changed may be another bound.
         return stream;
     }
-    let size = layout.scalar.size();
     for (predictor, coding) in CHAIN {
         let config = Config { predictor, coding, ..*config };
-        let (mut again, mut twice) = (Vec::new(), vec![0x5a; original.len()]);
+        let mut again = Vec::new();
         workspace.compress(&decoded, layout, &config, &mut again).unwrap();
-        workspace.decompress(&again, &mut twice).unwrap();
-        check(&twice, &config);
-        let rows = original.chunks(size).zip(decoded.chunks(size)).zip(twice.chunks(size));
-        for (index, ((x, y), z)) in rows.enumerate() {
-            assert!(x == y || y == z, "value {index} of {layout:?} moved again with {config:?}");
+        workspace.decompress(&again, &mut decoded).unwrap();
+        let twice = numbers(&decoded, layout);
+        for (index, ((x, y), z)) in before.iter().zip(&rounded).zip(&twice).enumerate() {
+            assert_eq!(promise.breach(x, z), None, "value {index} of {layout:?}: {x:?} became {z:?}, {config:?}");
+            assert!(x.bits == y.bits || y.bits == z.bits, "value {index} of {layout:?} moved again with {config:?}");
         }
-        decoded = twice;
+        rounded = twice;
     }
     stream
 }
