@@ -146,16 +146,21 @@ class Field:
         return filled, len(zlib.compress(np.packbits(~self.valid).tobytes()))
 
 
-def velocity() -> np.ndarray:
-    """A periodic Gaussian field of 256^3 f32 with the power of turbulence, k^(-11/3), and a dissipation range beyond an eighth of the grid's highest wave."""
-    values = np.random.default_rng(1).standard_normal((256,) * 3, dtype=np.float32)
+def gaussian(size: int, seed: int, amplitude: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """A periodic Gaussian field of size^3 f32. Its waves have an amplitude by their squared wave number, in squared cycles a cell."""
+    values = np.random.default_rng(seed).standard_normal((size,) * 3, dtype=np.float32)
     waves = np.fft.rfftn(values).astype(np.complex64, copy=False)
-    along, fastest = np.fft.fftfreq(256) ** 2, np.fft.rfftfreq(256) ** 2
+    along, fastest = np.fft.fftfreq(size) ** 2, np.fft.rfftfreq(size) ** 2
     for slab, z in zip(waves, along):  # slab after slab, so that no third array of this size is needed
         squared = z + along[:, None] + fastest
         squared[squared == 0] = np.inf  # removes the mean
-        slab *= (squared ** (-11 / 12) * np.exp(-16 * np.sqrt(squared))).astype(np.float32)
+        slab *= amplitude(squared).astype(np.float32)
     return np.fft.irfftn(waves, s=values.shape, axes=(0, 1, 2)).astype(np.float32, copy=False)
+
+
+def velocity() -> np.ndarray:
+    """256^3 values with the power of turbulence, k^(-11/3), and a dissipation range beyond an eighth of the grid's highest wave."""
+    return gaussian(256, 1, lambda squared: squared ** (-11 / 12) * np.exp(-16 * np.sqrt(squared)))
 
 
 def cubes(field: np.ndarray, edge: int) -> np.ndarray:
