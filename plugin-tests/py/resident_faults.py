@@ -265,6 +265,8 @@ def others(library: Library, folder: Path) -> None:
 def start(check: Callable[..., bool | None], *arguments: object) -> int:
     """Starts a process that opens the GPU anew: what a process has taken or lost stays so. The process is a fork of this one, which spares it the start of
     Python, and ends as a program does."""
+    # The child would print what is not printed yet, too.
+    sys.stdout.flush()
     child = os.fork()
     if child == 0:
         sys.exit(SOME_FAILED if check(Library(sys.argv[1]), Path(sys.argv[2]), *arguments) else NONE_FAILED)
