@@ -329,7 +329,7 @@ impl From<Failure> for Broken {
 
 /// Most threads for a write of chunks of this length.
 fn most_that_gather(chunk_bytes: usize) -> usize {
-    if backend::has_staging(chunk_bytes) { most_that_gather_for_a_gpu(chunk_bytes) } else { usize::MAX }
+    if backend::open_for_staging(chunk_bytes).is_some() { most_that_gather_for_a_gpu(chunk_bytes) } else { usize::MAX }
 }
 
 /// Most threads for a write to a GPU, of chunks of this length.

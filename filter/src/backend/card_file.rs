@@ -29,8 +29,8 @@ impl CardFile {
         File::options().read(true).write(true).open(path).or_else(|_| File::open(path)).map(Self)
     }
 
-    /// Whether the file as a whole is now locked by this process; false where another one has locked it.
-    pub(super) fn lock(&self) -> io::Result<bool> {
+    /// Locks the file as a whole, without waiting. False where another process has locked it.
+    pub(super) fn try_lock(&self) -> io::Result<bool> {
         match self.0.try_lock() {
             Ok(()) => Ok(true),
             Err(TryLockError::WouldBlock) => Ok(false),
@@ -38,14 +38,14 @@ impl CardFile {
         }
     }
 
-    /// Closing would not unlock it: a forked child may have the file open as well. What cannot be unlocked could not be locked before.
+    /// Closing would not unlock the file: a forked child may have it open as well. An error is passed over: a file that cannot be unlocked was never locked.
     pub(super) fn unlock(&self) {
         let _ = self.0.unlock();
     }
 
-    /// Whether a byte of the file is now locked by this process; false where another one has locked it. An error where the system has no such locks, and where
-    /// this process may not write to the file.
-    pub(super) fn lock_byte(&self, index: usize) -> io::Result<bool> {
+    /// Locks a byte of the file, without waiting. False where another process has locked it. An error where the system has no such locks, and where this process
+    /// may not write to the file.
+    pub(super) fn try_lock_byte(&self, index: usize) -> io::Result<bool> {
         match self.set_byte(index, libc::F_WRLCK) {
             Ok(()) => Ok(true),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
@@ -53,7 +53,7 @@ impl CardFile {
         }
     }
 
-    /// What cannot be unlocked could not be locked before.
+    /// An error is passed over: a byte that cannot be unlocked was never locked.
     pub(super) fn unlock_byte(&self, index: usize) {
         let _ = self.set_byte(index, libc::F_UNLCK);
     }

@@ -55,9 +55,9 @@ impl Claim {
     }
 
     fn on_shared(shared: &'static SharedCard) -> Option<Self> {
-        match shared.file.lock_byte(BYTE) {
+        match shared.file.try_lock_byte(BYTE) {
             Ok(true) => Some(Self::Held(shared)),
-            Ok(false) => shared.was_unused_at(UNUSED_LOOKS).then_some(Self::NotNeeded),
+            Ok(false) => shared.look_whether_unused(UNUSED_LOOKS).then_some(Self::NotNeeded),
             Err(_) => Some(Self::NotNeeded),
         }
     }
@@ -124,7 +124,7 @@ mod tests {
         let _claim = Claim::on_shared(stopped).expect("nobody has it");
         let is_refused = || Claim::on_shared(looking).is_none();
         assert!((1..UNUSED_LOOKS).all(|_| is_refused()));
-        assert!(user.file.lock().expect("a lock"), "it is used");
+        assert!(user.file.try_lock().expect("a lock"), "it is used");
         assert!((0..2 * UNUSED_LOOKS).all(|_| is_refused()));
         user.file.unlock();
         assert!((1..UNUSED_LOOKS).all(|_| is_refused()), "the count begins anew");

@@ -95,11 +95,11 @@ pub(super) fn note_work(choice: Choice, taken: Duration) {
     }
 }
 
-/// Whether the GPU's state is known, so that asking for it takes no time. Begins to open it where that pays.
+/// Has a thread open the GPU, once the CPU has had enough work for it. After `Ok` the opening is over: to ask for the GPU takes no time.
 ///
 /// # Errors
 /// Why the CPU has this chunk.
-pub(super) fn is_over(choice: Choice) -> Result<(), Obstacle> {
+pub(super) fn open_if_it_pays(choice: Choice) -> Result<(), Obstacle> {
     match STATE.load(Ordering::Acquire) {
         _ if ENDS.load(Ordering::Relaxed) => return Err(Obstacle::Ending),
         OVER => return Ok(()),
@@ -131,8 +131,8 @@ impl Gate {
         GATE.get_or_init(|| Self(File::open("/dev/nvidiactl").ok()))
     }
 
-    /// Whether the caller may open a GPU now.
-    fn enter(&self) -> bool {
+    /// Enters the gate, if no other process is there, without waiting. Whether the caller may open a GPU now.
+    fn try_enter(&self) -> bool {
         !self.0.as_ref().is_some_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
     }
 
@@ -159,7 +159,7 @@ fn begin(choice: Choice) -> Result<(), Obstacle> {
         drop(claim);
         return refused(Obstacle::LowMemory);
     }
-    if !Gate::of_this_machine().enter() {
+    if !Gate::of_this_machine().try_enter() {
         drop(claim);
         return refused(Obstacle::OthersOpen);
     }
@@ -185,8 +185,8 @@ impl Drop for End {
     }
 }
 
-/// Notes that the GPU is opened by the caller, who waits for it.
-pub(super) fn is_over_now() {
+/// Notes that the caller has asked for the GPU and waited for it, so that no thread is started for that.
+pub(super) fn note_opened_by_caller() {
     let _ = STATE.compare_exchange(WAITING, OVER, Ordering::AcqRel, Ordering::Relaxed);
 }
 
@@ -262,14 +262,14 @@ mod tests {
         let path = std::env::temp_dir().join(format!("quire-gate-{}", std::process::id()));
         let gate = || Gate(Some(File::create(&path).expect("a file")));
         let (ours, theirs) = (gate(), gate());
-        assert!(ours.enter() && !theirs.enter());
+        assert!(ours.try_enter() && !theirs.try_enter());
         ours.leave();
-        assert!(theirs.enter() && !ours.enter());
+        assert!(theirs.try_enter() && !ours.try_enter());
         drop(theirs);
-        assert!(ours.enter(), "the other process has ended");
+        assert!(ours.try_enter(), "the other process has ended");
         std::fs::remove_file(path).expect("there");
         let nowhere = [Gate(None), Gate(None)];
-        assert!(nowhere.iter().all(Gate::enter), "without the file nobody waits");
+        assert!(nowhere.iter().all(Gate::try_enter), "without the file nobody waits");
         nowhere.iter().for_each(Gate::leave);
     }
 }
