@@ -22,6 +22,7 @@ use crate::backend;
 use crate::cd_values::{CdValues, MAX_WORDS};
 use crate::chunk_buffer::{Allocation, ChunkBuffer};
 use crate::fence::{Buffers, Failure, contain, with_kept_buffers};
+use crate::fill_value::{MOST_ELEMENT_BYTES, fill_bits};
 use crate::h5api::{Library, ListedFilter};
 use crate::message::Message;
 
@@ -128,7 +129,11 @@ extern "C" fn set_local_called_from(dcpl: hid_t, type_id: hid_t, _space: hid_t, 
         backend::check_dataset(&layout)?;
         let given = parameters.given_fill_value(scalar);
         parameters.layout = Some(layout);
-        parameters.config.fill_value = library.fill_value(dcpl, type_id, scalar, byte_order, parameters.config.bound)?.or(given);
+        let fill_value = library.fill_value(dcpl, type_id, scalar.element_size())?;
+        let bits = |element: [u8; MOST_ELEMENT_BYTES]| {
+            fill_bits(&element[..scalar.element_size()], scalar, byte_order, parameters.config.bound)
+        };
+        parameters.config.fill_value = fill_value.map(bits).transpose()?.or(given);
         library.set_filter_parameters(dcpl, FILTER_ID, flags, &parameters.to_words()?)?;
         Ok(0)
     })

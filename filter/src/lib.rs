@@ -77,6 +77,15 @@ pub fn chunk_offsets(dataset: hid_t, hdf5: *const c_void) -> Result<Vec<Vec<u64>
     arrays::stored::offsets(&library, dataset).map_err(|failure| failure.to_string())
 }
 
+/// What HDF5 says of a datatype. `hdf5` is the address of a function of the HDF5 that knows the datatype.
+///
+/// # Errors
+/// Says why HDF5 does not tell.
+pub fn element_type(datatype: hid_t, hdf5: *const c_void) -> Result<element_type::ElementType, String> {
+    let library = h5api::Library::with_function(hdf5).map_err(|error| error.to_string())?;
+    library.element_type(datatype).map_err(|failure| failure.to_string())
+}
+
 /// Number under which HDF5 knows the filter; from the range for private use until The HDF Group has registered one.
 pub const FILTER_ID: H5Z_filter_t = 33791;
 
