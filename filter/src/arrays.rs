@@ -17,6 +17,7 @@
 //! | [`batch`] | many chunks of one layout, without HDF5 |
 //! | [`dataset`] | what a dataset has to be, and is |
 //! | [`stored`] | which chunks a dataset has in its file, and where |
+//! | [`portions`] | portions of chunks, and what HDF5 does for each of them |
 //! | [`writing`], [`reading`] | what a thread does with one chunk of a dataset |
 //! | [`resident`] | boxes whose values are in a GPU's memory |
 //! | [`transfer`] | a write or a read, step by step |
@@ -37,6 +38,7 @@
 pub(crate) mod batch;
 pub(crate) mod crew;
 pub(crate) mod dataset;
+mod portions;
 mod reading;
 mod resident;
 pub(crate) mod stored;

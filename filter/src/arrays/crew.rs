@@ -99,6 +99,12 @@ impl From<Failure> for Fault {
     }
 }
 
+impl From<quire_codec::Error> for Fault {
+    fn from(error: quire_codec::Error) -> Self {
+        Self { chunk: None, failure: error.into() }
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(chunk) = self.chunk {
