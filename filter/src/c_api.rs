@@ -488,6 +488,4 @@ fn scalar_name(scalar: Scalar) -> &'static str {
 }
 
 #[cfg(test)]
-mod hostile;
-#[cfg(test)]
 mod tests;

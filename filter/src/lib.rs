@@ -39,13 +39,6 @@ mod h5api;
 /// Texts of errors.
 mod message;
 
-#[cfg(test)]
-mod as_hdf5;
-#[cfg(test)]
-mod low_memory;
-#[cfg(test)]
-mod stack;
-
 use std::ffi::c_void;
 
 use hdf5_sys::h5i::hid_t;
@@ -121,3 +114,6 @@ pub extern "C" fn H5PLget_plugin_type() -> H5PL_type_t {
 pub extern "C" fn H5PLget_plugin_info() -> *const c_void {
     (&raw const FILTER_CLASS).cast()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,7 @@
 //! The functions, called as C calls them.
 
+mod hostile;
+
 use std::ffi::CString;
 use std::ptr::{null, null_mut};
 
