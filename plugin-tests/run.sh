@@ -59,9 +59,6 @@ fi
 part "formatting"
 cargo fmt --all --check
 
-part "documents: lengths, links, paths"
-python3 plugin-tests/py/documents.py lint
-
 # hdf5-sys looks at libhdf5-dev's headers, so nothing compiles without it.
 part "clients from Debian: h5py, h5py with MPI, the HDF5 tools and headers, netCDF, Open MPI"
 need_apt gcc g++ libc6-dev binutils pkg-config cmake make libhdf5-dev hdf5-tools netcdf-bin \
@@ -92,6 +89,9 @@ part "build: the plugin, the command line, and the tests"
 plugin="$(build_plugin --workspace --all-targets)"
 QUIRE_RELEASE="$(dirname "$plugin")"
 export QUIRE_RELEASE
+
+part "documents: lengths, links, paths"
+python3 plugin-tests/py/documents.py lint
 
 part "clients from PyPI, which were fetched beside the builds: HDF5 2.0 and 1.14, and those of the Python package, and the suites of others"
 wait "$environments" || { cat "$scratch/environments" >&2; fail "an environment of PyPI's clients is missing"; }

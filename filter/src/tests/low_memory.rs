@@ -23,7 +23,9 @@ use quire_codec::stages::adaptive::UserDictionary;
 use quire_codec::stages::dictionary;
 
 use self::refusing::{Refusals, Refusing, refuse, spare};
-use crate::c_api::{Bytes, NO_MEMORY, OK, quire_compress, quire_decompress, quire_describe, quire_free, quire_info};
+use crate::c_api::{
+    Bytes, NO_MEMORY, OK, quire_cd_values, quire_compress, quire_decompress, quire_describe, quire_free, quire_info,
+};
 use crate::cd_values::CdValues;
 use crate::dictionary::read as read_dictionary;
 use crate::element_type::{ElementType, Fields, IntegerFields};
@@ -128,6 +130,8 @@ fn the_functions_of_c() {
             delivered(|result| unsafe { quire_describe(stream.as_ptr().cast(), stream.len(), result) })
         });
     }
+    // SAFETY: a string.
+    refuse_each("cd_values", || delivered(|result| unsafe { quire_cd_values(c"abs=1e-3,brick=8x8".as_ptr(), result) }));
     // SAFETY: the result can be written.
     refuse_each("info", || delivered(|result| unsafe { quire_info(result) }));
 }

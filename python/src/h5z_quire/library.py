@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import struct
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -93,6 +94,8 @@ def _load() -> ctypes.CDLL:
     library.quire_device_compress_to_device.argtypes = [ctypes.c_char_p, address, chunks, ctypes.c_uint64, ctypes.c_uint64, counted, counted, delivered]
     library.quire_device_decompress.argtypes = [many, ctypes.POINTER(length), chunks, delivered]
     library.quire_describe.argtypes = [address, length, delivered]
+    library.quire_cd_values.argtypes = [ctypes.c_char_p, delivered]
+    library.quire_options.argtypes = [ctypes.POINTER(number), length, delivered]
     library.quire_info.argtypes = [delivered]
     library.quire_h5_chunk_offsets.argtypes = [ctypes.c_int64, address, delivered]
     transfer = ctypes.c_void_p
@@ -274,6 +277,17 @@ def _with_equal_strides(chunks: Sequence[Strided]) -> list[list[int]]:
 def describe(stream: Buffer) -> bytes:
     """The description of a stream, as JSON."""
     return _call(_LIBRARY.quire_describe, stream.ctypes.data, stream.nbytes)
+
+
+def cd_values(options: str) -> tuple[int, ...]:
+    """The filter's parameters in HDF5 for options as a text."""
+    words = _call(_LIBRARY.quire_cd_values, _text(options))
+    return struct.unpack(f"{len(words) // 4}I", words)
+
+
+def options(words: Sequence[int]) -> str:
+    """The options that parameters of the filter say."""
+    return _call(_LIBRARY.quire_options, (ctypes.c_uint32 * len(words))(*words), len(words)).decode()
 
 
 def info() -> bytes:
