@@ -28,7 +28,6 @@ mod turn;
 
 use std::fmt;
 use std::num::NonZero;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -186,7 +185,7 @@ pub(crate) struct Outlook {
     pub(crate) why: String,
 }
 
-/// Tells where chunks of a type and a size that are for a GPU will go. Opens the GPU and waits for it.
+/// Tells where chunks will go that are long enough for a GPU, and of a type that it takes. Opens the GPU and waits for it.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -245,11 +244,11 @@ pub(crate) fn is_rank() -> bool {
     LocalRank::read(|name, read| environment::variable(name, read)).is_ok_and(|rank| rank.is_some())
 }
 
-/// What `QUIRE_THREADS` says.
+/// The number of threads that `QUIRE_THREADS` asks for, if it asks for any.
 ///
 /// # Errors
 /// `InvalidArgument` for an environment that makes no sense.
-pub(crate) fn threads() -> Result<Option<NonZero<usize>>> {
+pub fn threads_of_environment() -> Result<Option<NonZero<usize>>> {
     Ok(Settings::get()?.threads)
 }
 
@@ -260,11 +259,11 @@ pub(crate) fn log_once(text: fmt::Arguments<'_>) {
     }
 }
 
-/// Reads the environment, and the dictionary that it names.
+/// Reads the filter's environment variables as the first chunk would, and the dictionary that they name.
 ///
 /// # Errors
-/// `InvalidArgument` for an environment that makes no sense, or that names a dictionary which is none.
-pub(crate) fn check_environment() -> Result<()> {
+/// `InvalidArgument` with the variable, its value and what to give.
+pub fn check_environment() -> Result<()> {
     Settings::get()?;
     dictionary::user().map(|_| ())
 }
@@ -283,7 +282,7 @@ fn compress_on(
         return Ok(Some(compressed));
     }
     let length = compressed.len();
-    // Bytes are zeroed where they were never written before, once a thread.
+    // Only bytes that the vector has never had are zeroed: once a thread.
     memory::resize(kept, length).map_err(|_| Obstacle::NoMemory(length))?;
     compressed.copy_to(kept)?;
     Ok(None)
@@ -311,12 +310,13 @@ impl Settings {
         opening::note_opened_by_caller();
         let device = opened?;
         if self.log && self.device.is_by_rank() {
-            self.log_choice();
+            say_once(format_args!("QUIRE_DEVICE=auto: {}", self.choice().as_str()));
         }
         Ok(device)
     }
 
-    /// The GPU that is open, and why it is this one.
+    /// The GPU that is open, and why it is this one. Not inlined, as it has a message in its frame.
+    #[inline(never)]
     fn choice(&self) -> Message<256> {
         match self.device {
             Choice::Number(number) => Message::new(format_args!("GPU {number}")),
@@ -325,14 +325,6 @@ impl Settings {
                 let (number, visible) = (self.device.ordinal(), quire_gpu::visible_devices());
                 Message::new(format_args!("GPU {number} of {visible} for {rank}"))
             }
-        }
-    }
-
-    #[inline(never)]
-    fn log_choice(&self) {
-        static IS_SAID: AtomicBool = AtomicBool::new(false);
-        if !IS_SAID.swap(true, Ordering::Relaxed) {
-            say(format_args!("QUIRE_DEVICE=auto: {}", self.choice().as_str()));
         }
     }
 

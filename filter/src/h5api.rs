@@ -337,8 +337,8 @@ impl Library {
     /// Makes a message the innermost entry of the calling thread's error stack, where it becomes part of the application's error text.
     ///
     /// HDF5 from 1.14.5 on pauses that stack while a filter runs and drops, without a word, what is pushed onto it. So the message goes
-    /// onto a stack of its own, which then replaces the thread's; that works paused or not. What the thread's stack held before is lost:
-    /// at most HDF5's account of a call that we made ourselves and that the message names.
+    /// onto a stack of its own, which then replaces the thread's; that works paused or not. What the thread's stack held before is lost.
+    /// That does no harm: it is at most HDF5's account of a call of ours, which the message names.
     ///
     /// # Errors
     /// `InvalidArgument` if the library lacks a symbol or does not accept the message.

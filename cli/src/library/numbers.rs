@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use anyhow::{Context as _, Error, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use h5zquire::element_type::{ElementType, Fields};
 use h5zquire::fill_value::fill_bits;
 use hdf5::plist::DatasetCreate;
@@ -146,5 +146,5 @@ pub(super) fn spaces(dataset: &Dataset, ranges: &[Range]) -> Result<(Dataspace, 
 
 /// The element type that the plugin, too, finds in a datatype.
 fn element_type(datatype: &Datatype) -> Result<ElementType> {
-    locked(|| h5zquire::element_type(datatype.id(), H5Dread as *const c_void)).map_err(Error::msg)
+    Ok(locked(|| h5zquire::element_type(datatype.id(), H5Dread as *const c_void))?)
 }

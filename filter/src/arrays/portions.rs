@@ -38,7 +38,9 @@ pub(super) trait InPortions: Work<Fetched = PerChunk<Fetched>, Made = PerChunk<V
     fn facts(&self) -> &Facts;
 
     /// Numbers of a portion's chunks.
-    fn chunks_of(&self, portion: usize) -> Range<usize>;
+    fn chunks_of(&self, portion: usize) -> Range<usize> {
+        portion..portion + 1
+    }
 
     /// Whether HDF5 reads a chunk, as it is in the file, for the thread that works on the chunk.
     fn is_fetched(&self, chunk: usize) -> bool;

@@ -1,5 +1,6 @@
 //! What a thread does with one chunk of a dataset that is read.
 
+use std::fmt;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
@@ -73,10 +74,6 @@ impl Work for Reading {
 impl InPortions for Reading {
     fn facts(&self) -> &Facts {
         &self.facts
-    }
-
-    fn chunks_of(&self, chunk: usize) -> Range<usize> {
-        chunk..chunk + 1
     }
 
     fn is_fetched(&self, _: usize) -> bool {
@@ -155,13 +152,8 @@ fn read_from(file: &File, location: Location, fetched: &mut Fetched) -> Outcome<
     fetched.mask = location.mask;
     file.read_exact_at(&mut fetched.bytes, location.address).map_err(|error| {
         let Location { address, bytes, .. } = location;
-        match error.raw_os_error() {
-            Some(number) => {
-                Failure::hdf5(format_args!("its {bytes} bytes at {address} of the file cannot be read: {}", OsError(number)))
-            }
-            None => {
-                Failure::hdf5(format_args!("its {bytes} bytes at {address} of the file cannot be read: the file ends before"))
-            }
-        }
+        let reason: &dyn fmt::Display =
+            if error.raw_os_error().is_some() { &OsError::of(&error) } else { &"the file ends before" };
+        Failure::hdf5(format_args!("its {bytes} bytes at {address} of the file cannot be read: {reason}"))
     })
 }

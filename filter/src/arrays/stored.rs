@@ -1,12 +1,12 @@
 //! Which chunks a dataset has in its file, and where.
 //!
-//! HDF5 answers in two ways. Asked for one chunk by its offset (H5Dread_chunk, and H5Dget_chunk_storage_size where there are filters), it looks into the
-//! dataset's chunk index, as H5Dread does: that answer is right. Asked for all chunks (H5Dchunk_iter, H5Dget_chunk_info), it goes through the index. H5Dget_chunk_info_by_coord goes
-//! through the index as well, for each chunk anew.
+//! HDF5 answers in two ways. Asked for one chunk by its offset (H5Dread_chunk, and H5Dget_chunk_storage_size where there are filters), it looks the chunk up in the
+//! dataset's chunk index, as H5Dread does: that answer is right. Asked for all chunks (H5Dchunk_iter, H5Dget_chunk_info), it goes through the index.
+//! H5Dget_chunk_info_by_coord goes through the index as well, for each chunk anew.
 //!
-//! A B-tree keeps the offset of each chunk, so that who goes through it finds the offset there. An array keeps none: HDF5 counts, the last axis fastest. But
-//! the chunks of an extensible array lie in another order where the unlimited axis is not the first: the unlimited axis is the slowest one. Then HDF5 gives
-//! chunks the offsets of others (1.10.8, 1.14.6 and 2.0.0 do).
+//! A B-tree keeps the offset of each chunk, which HDF5 finds as it goes through. An array keeps no offsets: HDF5 counts the chunks, the last axis fastest. But in an
+//! extensible array the unlimited axis is the slowest, whichever axis it is. If it is not the first one, HDF5 gives chunks the offsets of others (1.10.8, 1.14.6 and
+//! 2.0.0 do).
 //!
 //! So HDF5's list is taken where the index keeps offsets, or where there is one way to count ([`Extents::can_only_count_in_one_way`]). Otherwise chunks are
 //! asked for one by one.
@@ -25,9 +25,9 @@ use crate::h5api::chunks::Location;
 const COMPARED: usize = 16;
 /// To look a chunk up takes HDF5 about as long as to go past this number of chunks.
 const PASSED_IN_A_LOOK_UP: u64 = 32;
-/// Bytes that HDF5 reads meanwhile as it goes past a chunk.
+/// Bytes that HDF5 reads in the time in which it goes past a chunk.
 const READ_IN_PASSING: u64 = 64;
-/// Of most types. It decides between two ways to the same result.
+/// Bytes of a value of most types. To choose between two ways to one result, that will do.
 const BYTES_OF_A_VALUE: u64 = 4;
 
 /// Extents of a dataset and of its chunks, slowest axis first.

@@ -26,7 +26,7 @@ use crate::fence::{Failure, try_box};
 use crate::h5api::Library;
 use crate::h5api::chunks::ChunkFunctions;
 
-/// Listing the chunks of a dataset takes about a sixteenth of the time that HDF5 takes to read them: where fewer are wanted, HDF5 reads those.
+/// HDF5 lists all chunks of a dataset in about a sixteenth of the time in which it reads them. So the list pays if this share of the chunks, or more, is read.
 const LISTING_PAYS_FROM: u64 = 16;
 
 /// A transfer on its way. Dropping it leaves the chunks that are not written yet as they were.
@@ -77,9 +77,10 @@ impl<W: InPortions> Job for Crew<W> {
 /// Most threads that hand portions to a GPU: one works on a portion while another waits for HDF5 or for the GPU.
 const MOST_RESIDENT_THREADS: usize = 3;
 
-/// Bytes of the chunks that threads gather at once for a GPU. HDF5 waits for the first chunk, which the others hold up: they share the memory's bandwidth.
+/// Bytes of the chunks that threads gather at once for a GPU. The threads share the memory's bandwidth: the more gather at once, the later is the first chunk done,
+/// for which HDF5 waits.
 const GATHERED_AT_ONCE: usize = 64 << 20;
-/// Most threads that gather for a GPU. More of them wait for trays, and to wake them up takes the time of HDF5's thread: 1.3 of 36 ms with 16 threads.
+/// Most threads that gather for a GPU. More would wait for trays, and to wake them takes the time of the thread that calls HDF5.
 const MOST_THAT_GATHER: usize = 12;
 
 /// How far a transfer is, in chunks.

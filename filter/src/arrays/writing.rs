@@ -1,7 +1,5 @@
 //! What a thread does with one chunk of a dataset that is written.
 
-use std::ops::Range;
-
 use quire_codec::{Config, memory};
 use quire_gpu::{Chunk, ChunkRoom};
 
@@ -37,10 +35,6 @@ impl Work for Writing {
 impl InPortions for Writing {
     fn facts(&self) -> &Facts {
         &self.facts
-    }
-
-    fn chunks_of(&self, chunk: usize) -> Range<usize> {
-        chunk..chunk + 1
     }
 
     fn is_fetched(&self, chunk: usize) -> bool {

@@ -10,19 +10,17 @@
 //!
 //! # One process after another
 //!
-//! The driver opens one context at a time. 16 processes that open an H100 at once have it after 2.5 to 3.9 s, in which each of them computes 0.26 to 0.53 s
-//! on a core that the chunks need: 16 ranks that meet after every 8 chunks took 22 to 30 ms a round in place of 17.5. A process that is alone has the GPU
-//! after 0.22 s. So there is a [`Gate`]: processes open it one after another, and those who wait go on with the CPU's work. Then the first one has the GPU after
-//! 0.7 s, and the sum of all was 9.7 GB/s from there on, in place of 7.6 until 2.5 s had passed.
+//! The driver opens one context at a time. If 16 processes open an H100 at once, none of them has it before 2.5 s, and each computes meanwhile, on a core that the
+//! chunks need. So there is a [`Gate`]: processes open the GPU one after another, and those that wait go on with the CPU's work. Then the first one has the GPU
+//! after 0.7 s.
 //!
 //! A process opens no GPU that has no time for one more: see [`super::claim`].
 //!
 //! # Ranks that wait for one another
 //!
 //! The thread takes 0.15 to 0.25 s of a core. Where each core has a rank and ranks meet, all of them wait for the rank on that core. So in ranks of a job the
-//! thread has a low priority: it gets the time in which ranks wait, and a tenth of a core besides. In the first second, 16 such ranks then compressed 7.6 GB/s in
-//! place of 5.0, where the CPU alone has 8.2. Processes that nobody started as ranks keep their priority: 16 that never waited had the GPU one by one each
-//! 0.3 s, and each 1.8 s at a low priority.
+//! thread has a low priority: it gets the time in which ranks wait, and a tenth of a core besides. In their first second, 16 such ranks then compress half as much
+//! again. Processes that nobody started as ranks keep their priority: they do not wait for one another, and at a low priority each opening takes six times as long.
 //!
 //! And while no core is idle, a rank's work counts a hundredth: it opens the GPU after 5 s. So a job that writes for two seconds opens none: it would lose
 //! time by that and gain none. A job that writes for longer loses some tenths of a second in all.

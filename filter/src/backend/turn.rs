@@ -31,9 +31,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// A process that comes back to the card within this time keeps it busy.
 ///
-/// Two processes that take turns have a chunk compressed every 350 to 400 us, however short it is. A process alone has one of 64^3 in 150 us, and in 260 us
-/// where all cores are busy; and the other process compresses on its own core meanwhile. So two places are worth having only where a process does other work
-/// between its chunks, for longer than this.
+/// Two processes that take turns have a chunk compressed every 350 us or more, however short it is. A process alone compresses short chunks faster, and the other
+/// one has its own core meanwhile. So two places are worth having only if a process does other work between its chunks, for longer than this.
 const SOON: Duration = Duration::from_micros(200);
 
 /// The places of a card, for chunks of one size.
@@ -47,10 +46,9 @@ enum Places {
 
 /// How many processes may use a card at once, for chunks of this many uncompressed bytes.
 ///
-/// By turns, a card does some 2500 chunks a second, however long they are. A process alone that does nothing else has more of 64^3 f32, 6000 a second. One that
-/// writes them through HDF5 has fewer, 1800. With chunks of 128^3 (8 MiB) 2500 a second are 20 GB/s, twice what 16 cores compress. It takes 12 processes to
-/// ask for that number, as each has 4 ms of its own work with a chunk. With MPS 16 processes compress 17 GB/s with 64^3 and 38 with 128^3, which is more than
-/// their cores do. But their cores decompress short chunks faster than that.
+/// By turns, a card does some 2500 chunks a second, however long they are. With short chunks, one process that writes them through HDF5 asks for nearly that many.
+/// With chunks of 8 MiB that number is twice what 16 cores compress, and it takes 12 processes to ask for so many, as each has its own work with a chunk. With MPS,
+/// 16 processes get more from a card than from their cores. But their cores decompress short chunks faster than the card.
 fn places(contexts: Contexts, direction: Direction, chunk_bytes: usize) -> Places {
     const MIB: usize = 1 << 20;
     match (contexts, direction) {
@@ -128,7 +126,9 @@ impl Drop for Turn {
 /// A card that processes share, by places in its device file.
 pub(super) struct SharedCard {
     pub(super) file: CardFile,
+    /// [`PAUSE`], but in tests.
     pause: Duration,
+    /// [`SOON`], but in tests.
     soon: Duration,
     users: Mutex<Users>,
     /// Nanoseconds in which threads of this process had a place.
