@@ -31,7 +31,6 @@ pack() {
   mkdir -p "$folder/quire/h5-samples" "$folder/quire/peers" "$folder"/{dev,proc,sys,tmp,run,root}
   cp "$here"/*.py "$folder/quire/h5-samples"
   cp "$here/../FORMAT.md" "$folder/quire"
-  mkdir "$folder/quire/python" && cp -r "$here/../python/src" "$folder/quire/python"
   cp "$here/../target/release/libh5zquire.so" "$folder/quire"
   cp -r "$here/../.venv-measure/lib/python3"*/site-packages/hdf5plugin* "$folder/quire/peers"
   # Of hdf5plugin's filters, mpi.py takes SZ3 and ZFP.

@@ -1,36 +1,58 @@
-"""The filter's options in words, as HDF5's `cd_values`, and back, without the package: its module h5z_quire.options, for scripts of this repository.
+"""The filter's options in words, as HDF5's `cd_values`, and back, by the plugin's own functions: for scripts of this repository, which run without the package.
 
     import quire_options
     f.create_dataset("t", data=x, chunks=..., compression=quire_options.FILTER_ID, compression_opts=quire_options.cd_values("rel=1e-4"))
 
-    python3 quire_options.py abs=1e-3,coding=bitshuffle     prints what h5py, h5repack, nccopy and C programs take
-    python3 quire_options.py 1,3539053052,1062232653        prints what such words say
-
-The words are abs=, rel=, pwrel=, psnr=, ratio= (with or without abs=) or lossless, and coding=auto, huffman or
-bitshuffle, and adapt=none or history, and brick=AxBxC.
+The plugin is that of HDF5_PLUGIN_PATH, or the one that cargo has built. `quire args` prints what h5py, h5repack, nccopy and C programs take.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+import ctypes
+import functools
+import os
+import struct
 from pathlib import Path
+from typing import Any, Sequence
 
-# By its path: importing the package would ask for the library, which only a wheel carries.
-_HOME = Path(__file__).resolve().parents[1] / "python" / "src" / "h5z_quire" / "options.py"
-_spec = importlib.util.spec_from_file_location("h5z_quire_options", _HOME)
-assert _spec is not None and _spec.loader is not None, _HOME
-_home = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_home)
+#: Number under which HDF5 knows the filter.
+FILTER_ID = 33791
 
-FILTER_ID, cd_values, for_clients, options = _home.FILTER_ID, _home.cd_values, _home.for_clients, _home.options
+_BUILT = Path(__file__).resolve().parents[1] / "target" / "release"
 
-__all__ = ["FILTER_ID", "cd_values", "for_clients", "options"]
 
-if __name__ == "__main__":
-    if len(sys.argv) != 2 or not sys.argv[1]:
-        sys.exit(__doc__)
-    try:
-        print(for_clients(sys.argv[1]))
-    except ValueError as error:
-        sys.exit(f"error: {error}")
+class _Bytes(ctypes.Structure):
+    """quire_bytes"""
+
+    _fields_ = [("address", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    folders = (*filter(None, os.environ.get("HDF5_PLUGIN_PATH", "").split(":")), os.environ.get("QUIRE_RELEASE", _BUILT))
+    found = [path for path in (Path(folder) / "libh5zquire.so" for folder in folders) if path.is_file()]
+    if not found:
+        raise FileNotFoundError(f"no libh5zquire.so in {', '.join(map(str, folders))}: name its folder in HDF5_PLUGIN_PATH")
+    return ctypes.CDLL(str(found[0]))
+
+
+def _call(name: str, *arguments: Any) -> bytes:
+    """What a function of the plugin delivers. ValueError with its reason, if it fails."""
+    delivered = _Bytes()
+    status = getattr(_library(), name)(*arguments, ctypes.byref(delivered))
+    content = ctypes.string_at(delivered.address, delivered.length)
+    _library().quire_free(ctypes.byref(delivered))
+    if status:
+        raise ValueError(content.decode())
+    return content
+
+
+def cd_values(text: str) -> tuple[int, ...]:
+    """The words for options such as `abs=1e-3,coding=huffman`."""
+    words = _call("quire_cd_values", text.encode())
+    return struct.unpack(f"{len(words) // 4}I", words)
+
+
+def options(words: Sequence[int]) -> str:
+    """The options that words say, a user's or those that a dataset keeps."""
+    return _call("quire_options", (ctypes.c_uint * len(words))(*words), ctypes.c_size_t(len(words))).decode()

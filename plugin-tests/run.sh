@@ -93,7 +93,6 @@ fi
 # -------------------------------------------------------------------------------------------------------------- builds
 
 part "formatting" cargo fmt --all --check
-part "documents: lengths, links, paths" python3 plugin-tests/py/documents.py lint
 # hdf5-sys looks at libhdf5-dev's headers, so nothing compiles without it.
 part "clients from Debian: h5py, h5py with MPI, the HDF5 tools and headers, netCDF, Open MPI" need_apt \
   gcc g++ libc6-dev binutils pkg-config cmake make libhdf5-dev hdf5-tools netcdf-bin \
@@ -125,6 +124,7 @@ part "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-d
 plugin="$(part "build: the plugin, the command line, and the tests" build_plugin --workspace --all-targets)"
 QUIRE_RELEASE="$(dirname "$plugin")"
 export QUIRE_RELEASE
+part "documents: lengths, links, paths" python3 plugin-tests/py/documents.py lint
 wait_for environments || fail "an environment of PyPI's clients is missing"
 if [[ -n "$is_emulated" ]]; then
   wait_for emulator

@@ -16,11 +16,11 @@ SHAPE, CHUNKS = (21, 40, 50), (16, 32, 32)
 
 # As in filter/src/cd_values.rs.
 WORDS = {
-    "abs=0.001": (1, 3539053052, 1062232653),
+    "abs=1e-3": (1, 3539053052, 1062232653),
     "lossless,coding=bitshuffle": (512,),
     "psnr=60,coding=huffman": (256 + 7, 0, 0x404E0000),
-    "ratio=20,abs=0.5": (11, 0, 0x40340000, 0, 0x3FE00000),
-    "abs=0.001,brick=16x32x64": (3 * 16777216 + 1, 16, 32, 64, 3539053052, 1062232653),
+    "ratio=20,abs=5e-1": (11, 0, 0x40340000, 0, 0x3FE00000),
+    "abs=1e-3,brick=16x32x64": (3 * 16777216 + 1, 16, 32, 64, 3539053052, 1062232653),
     "lossless,adapt=history,brick=7": (16777216 + 65536, 7),
 }
 
@@ -37,8 +37,8 @@ def test_options_and_words_convert_to_each_other() -> None:
     for options, words in WORDS.items():
         assert quire_options.cd_values(options) == words, options
         assert quire_options.options(words) == options, words
-    assert quire_options.options((2, 4, 25)) == "abs=0.0025" and quire_options.options((12, 0, 20, 1, 5)) == "ratio=20,abs=0.5"
-    faults = {"": "no bound", "abs=1,rel=1": "more than one", "abs=-1": "out of range", "eb=1": "unknown", "abs": "needs a", "abs=1,brick=8x0": "brick=8x0"}
+    assert quire_options.options((2, 4, 25)) == "abs=2.5e-3" and quire_options.options((12, 0, 20, 1, 5)) == "ratio=20,abs=5e-1"
+    faults = {"": "no bound", "abs=1,rel=1": "more than one", "abs=-1": "error bound is -1", "eb=1": "unknown", "abs": "needs a", "abs=1,brick=8x0": "brick [8, 0]"}
     for options, reason in faults.items():
         try:
             quire_options.cd_values(options)

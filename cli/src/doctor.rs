@@ -214,7 +214,7 @@ fn plugin_files() -> Vec<Finding> {
 
 fn plugin_file(file: PathBuf) -> Finding {
     let shown = Name::from(&file);
-    match plugins::filter_of(&file) {
+    match plugins::load_filter(&file) {
         Ok((FILTER_ID, name)) => Finding::well(PLUGIN, format!("{shown}: filter {FILTER_ID}, {name}")),
         Ok((id, name)) => {
             let text = format!("{shown} is the plugin of filter {id}, {name}: H5Z-Quire is filter {FILTER_ID}");

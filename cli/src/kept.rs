@@ -11,12 +11,8 @@ use crate::compare::{Elements, compare};
 /// The attributes that name values for "nothing was measured here".
 pub(crate) const ATTRIBUTES: [&str; 2] = ["missing_value", "_FillValue"];
 
-/// Whether one of these values, given by their bits, occurs in a chunk.
-pub(crate) fn occur(values: &[u64], chunk: &[u8], layout: &Layout) -> bool {
-    values.iter().any(|&bits| occurs(bits, chunk, layout))
-}
-
-fn occurs(bits: u64, chunk: &[u8], layout: &Layout) -> bool {
+/// Whether a value, given by its bits, occurs in a chunk.
+pub(crate) fn occurs(bits: u64, chunk: &[u8], layout: &Layout) -> bool {
     let size = layout.scalar.size();
     let mut value = bits.to_le_bytes();
     if layout.byte_order == quire_codec::ByteOrder::Big {

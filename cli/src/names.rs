@@ -36,6 +36,7 @@ pub(crate) fn is_obeyed(character: char) -> bool {
         || DIRECTIONS.contains(&character)
         || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
+
 /// A name from the user or a file. `Display` and `Debug` escape it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct Name(CString);

@@ -194,7 +194,7 @@ impl Verifier<'_> {
         if shapes[0] != shapes[1] {
             return wrong(format!("its shape is {}, the original's is {}", shapes[0], shapes[1]));
         }
-        // A scalar and a null dataspace have no axes both.
+        // Neither a scalar nor a null dataspace has axes, but a scalar has a value.
         let [copied, count] = [values_of(&copy)?, values_of(&dataset)?];
         if copied != count {
             return wrong(format!("its number of values is {copied}, the original's is {count}"));

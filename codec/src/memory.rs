@@ -1,7 +1,7 @@
 //! Allocation that can fail. Where no memory is left, growth of a `Vec`, `Box::new` and `format!` end the host process; the functions here return an error.
 //!
 //! All crates of the plugin allocate with these functions after it is loaded. Two tests refuse each allocation in turn: `codec/tests/low_memory.rs` and
-//! `filter/src/low_memory.rs`.
+//! `filter/src/tests/low_memory.rs`.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};

@@ -98,6 +98,14 @@ int quire_decompress(const void *stream, size_t stream_length, void *values, siz
  *     block_len   in integers;  bytes  of the plane */
 int quire_describe(const void *stream, size_t length, quire_bytes *result);
 
+/* Converts options to the filter's parameters in HDF5, which H5Pset_filter takes (FORMAT.md, section 10).
+ *   options  as for quire_compress
+ *   result   receives an array of unsigned int; its length is in bytes */
+int quire_cd_values(const char *options, quire_bytes *result);
+
+/* Converts `count` parameters of the filter to options, as a text. The parameters are a user's, or those that a dataset keeps (H5Pget_filter). */
+int quire_options(const unsigned int *cd_values, size_t count, quire_bytes *result);
+
 /* Says what this library is and where it will compute, as JSON, an object with
  *   version, stream_version, filter_id
  *   backend        "cuda", "cpu", or "none" where the environment forbids every call

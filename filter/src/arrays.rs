@@ -17,15 +17,16 @@
 //! | [`batch`] | many chunks of one layout, without HDF5 |
 //! | [`dataset`] | what a dataset has to be, and is |
 //! | [`stored`] | which chunks a dataset has in its file, and where |
+//! | [`portions`] | portions of chunks, and what HDF5 does for each of them |
 //! | [`writing`], [`reading`] | what a thread does with one chunk of a dataset |
 //! | [`resident`] | boxes whose values are in a GPU's memory |
 //! | [`transfer`] | a write or a read, step by step |
 //!
 //! # Memory
 //!
-//! A transfer has [`TRAYS_A_THREAD`] trays a thread, each with at most one stream that comes from the file and one that goes there: a stream is at most
-//! 16 bytes longer than its chunk. A thread has what the filter has (`docs/guide.md`, memory), and one chunk more where a chunk does not lie in one piece
-//! in the array. Where the values are in a GPU's memory, a tray has the streams of a portion of chunks in place of one.
+//! A transfer has [`TRAYS_A_THREAD`] trays for each thread. A tray has at most one stream from the file and one for the file, each at most 16 bytes longer than its
+//! chunk. Where the values are in a GPU's memory, a tray has the streams of a portion of chunks. Besides, a thread takes what the filter takes (`docs/guide.md`,
+//! memory), and room for a chunk if the chunk does not lie in one piece in the array.
 //!
 //! A thread that ends leaves its buffers to one of the next transfer (`fence::leave_buffers`). Chunks that go to a GPU are gathered and scattered in pinned
 //! memory (`backend::staging`), where there is some; then they take no memory of the thread.
@@ -37,6 +38,7 @@
 pub(crate) mod batch;
 pub(crate) mod crew;
 pub(crate) mod dataset;
+mod portions;
 mod reading;
 mod resident;
 pub(crate) mod stored;
@@ -70,7 +72,7 @@ fn threads_for(chunks: usize, argument: u32, config: Option<&Config<'_>>) -> Out
         ))
         .into());
     }
-    let from_environment = backend::threads()?;
+    let from_environment = backend::threads_of_environment()?;
     if config.is_some_and(|config| config.adapt == AdaptPolicy::History) {
         backend::log_once(format_args!(
             "adapt=history: one thread takes all chunks of an array, as each depends on those before"

@@ -28,7 +28,6 @@ mod turn;
 
 use std::fmt;
 use std::num::NonZero;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -88,18 +87,20 @@ pub(crate) fn compress<'a>(
     let settings = Settings::get()?;
     let adapt = config.adapt;
     let config = Config { codebook: settings.codebook, books: dictionary::books(config, history)?, ..*config };
-    let mut pinned = None;
     let length = chunk.bytes.len();
-    let attempt = settings.gpu(Direction::Compress, length).and_then(|(device, _turn)| {
-        pinned = compress_on(device, chunk, layout, &config, kept)?;
-        Ok(device)
-    });
-    if !settings.is_done(Direction::Compress, attempt)? {
-        let watch = Watch::start(length);
-        workspace.compress(chunk.bytes, layout, &config, kept)?;
-        watch.note_work(settings.device);
-    }
-    let mut stream = pinned.map_or(Stream::Kept(kept), Stream::Pinned);
+    let attempt = settings
+        .take_gpu(Direction::Compress, length)
+        .and_then(|(device, _turn)| Ok((device, compress_on(device, chunk, layout, &config, kept)?)));
+    let mut stream = match settings.log_attempt(Direction::Compress, attempt)? {
+        Some(Some(pinned)) => Stream::Pinned(pinned),
+        Some(None) => Stream::Kept(kept),
+        None => {
+            let watch = Watch::start(length);
+            workspace.compress(chunk.bytes, layout, &config, kept)?;
+            watch.note_work(settings.device);
+            Stream::Kept(kept)
+        }
+    };
     if let Some(history) = history.as_mut().filter(|_| adapt == AdaptPolicy::History) {
         history.learn(stream.bytes());
     }
@@ -120,36 +121,31 @@ pub(crate) fn decompress(stream: Unverified<'_>, mut chunk: ChunkRoom<'_>, works
         return on_the_cpu(chunk.bytes);
     }
     let length = chunk.bytes.len();
-    let attempt =
-        settings.gpu(Direction::Decompress, length).and_then(|(device, _turn)| decompress_on(device, stream, chunk.lend()));
+    let attempt = settings
+        .take_gpu(Direction::Decompress, length)
+        .and_then(|(device, _turn)| Ok((device, device.decompress(stream)?.finish(chunk.lend())?)));
     if let Err(Obstacle::Gpu(quire_gpu::Error::Refused)) = attempt {
         // The CPU's decoder finds the reason and has the words for it.
         on_the_cpu(chunk.bytes)?;
         say_once(format_args!("the GPU refused a stream that the CPU decodes. The data are right; please report this bug"));
         return Ok(());
     }
-    if settings.is_done(Direction::Decompress, attempt)? {
-        return Ok(());
+    if settings.log_attempt(Direction::Decompress, attempt)?.is_none() {
+        let watch = Watch::start(length);
+        on_the_cpu(chunk.bytes)?;
+        watch.note_work(settings.device);
     }
-    let watch = Watch::start(length);
-    on_the_cpu(chunk.bytes)?;
-    watch.note_work(settings.device);
     Ok(())
 }
 
 /// Pinned memory for a chunk: one that is gathered there and then compressed, or one that is decompressed there and then scattered. The GPU copies from and to
 /// it directly. `None` where chunks of this length go to the CPU for now, where they are long, and where there is no such memory. Streams do not depend on it.
 pub(crate) fn staging(chunk_bytes: usize) -> Option<Staging> {
-    stager(chunk_bytes)?.staging(chunk_bytes).ok()?
+    open_for_staging(chunk_bytes)?.staging(chunk_bytes).ok()?
 }
 
-/// Whether there is pinned memory for chunks of this length, now or when some comes back.
-pub(crate) fn has_staging(chunk_bytes: usize) -> bool {
-    stager(chunk_bytes).is_some()
-}
-
-/// The GPU that has pinned memory for chunks of this length.
-fn stager(chunk_bytes: usize) -> Option<&'static Device> {
+/// The GPU that has pinned memory for chunks of this length, now or when some comes back. The GPU is opened as for a chunk.
+pub(crate) fn open_for_staging(chunk_bytes: usize) -> Option<&'static Device> {
     if chunk_bytes > LONGEST_STAGED {
         return None;
     }
@@ -157,7 +153,7 @@ fn stager(chunk_bytes: usize) -> Option<&'static Device> {
     match settings.backend {
         Backend::Cpu => return None,
         Backend::Auto if chunk_bytes < GPU_FROM_BYTES => return None,
-        Backend::Auto => opening::is_over(settings.device).ok()?,
+        Backend::Auto => opening::open_if_it_pays(settings.device).ok()?,
         Backend::Cuda => {}
     }
     settings.open().ok()
@@ -189,7 +185,7 @@ pub(crate) struct Outlook {
     pub(crate) why: String,
 }
 
-/// Tells where chunks of a type and a size that are for a GPU will go. Opens the GPU and waits for it.
+/// Tells where chunks will go that are long enough for a GPU, and of a type that it takes. Opens the GPU and waits for it.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -248,11 +244,11 @@ pub(crate) fn is_rank() -> bool {
     LocalRank::read(|name, read| environment::variable(name, read)).is_ok_and(|rank| rank.is_some())
 }
 
-/// What `QUIRE_THREADS` says.
+/// The number of threads that `QUIRE_THREADS` asks for, if it asks for any.
 ///
 /// # Errors
 /// `InvalidArgument` for an environment that makes no sense.
-pub(crate) fn threads() -> Result<Option<NonZero<usize>>> {
+pub fn threads_of_environment() -> Result<Option<NonZero<usize>>> {
     Ok(Settings::get()?.threads)
 }
 
@@ -263,11 +259,11 @@ pub(crate) fn log_once(text: fmt::Arguments<'_>) {
     }
 }
 
-/// Reads the environment, and the dictionary that it names.
+/// Reads the filter's environment variables as the first chunk would, and the dictionary that they name.
 ///
 /// # Errors
-/// `InvalidArgument` for an environment that makes no sense, or that names a dictionary which is none.
-pub(crate) fn check_environment() -> Result<()> {
+/// `InvalidArgument` with the variable, its value and what to give.
+pub fn check_environment() -> Result<()> {
     Settings::get()?;
     dictionary::user().map(|_| ())
 }
@@ -286,49 +282,41 @@ fn compress_on(
         return Ok(Some(compressed));
     }
     let length = compressed.len();
-    // Bytes are zeroed where they were never written before, once a thread.
+    // Only bytes that the vector has never had are zeroed: once a thread.
     memory::resize(kept, length).map_err(|_| Obstacle::NoMemory(length))?;
     compressed.copy_to(kept)?;
     Ok(None)
 }
 
-fn decompress_on(
-    device: &'static Device,
-    stream: Unverified<'_>,
-    chunk: ChunkRoom<'_>,
-) -> std::result::Result<&'static Device, Obstacle> {
-    device.decompress(stream)?.finish(chunk)?;
-    Ok(device)
-}
-
 impl Settings {
-    /// The GPU and leave to use it, if a chunk of `chunk_bytes` bytes goes there.
-    fn gpu(&self, direction: Direction, chunk_bytes: usize) -> std::result::Result<(&'static Device, Turn), Obstacle> {
+    /// Opens the GPU and takes leave to use it, if a chunk of `chunk_bytes` bytes goes there.
+    fn take_gpu(&self, direction: Direction, chunk_bytes: usize) -> std::result::Result<(&'static Device, Turn), Obstacle> {
         match self.backend {
             Backend::Cpu => Err(Obstacle::Unwanted),
             Backend::Auto if chunk_bytes < GPU_FROM_BYTES => Err(Obstacle::Small),
             Backend::Auto => {
-                opening::is_over(self.device)?;
+                opening::open_if_it_pays(self.device)?;
                 let device = self.open()?;
                 Ok((device, Turn::take(device, direction, chunk_bytes)?))
             }
-            Backend::Cuda => Ok((self.open()?, Turn::of_right())),
+            Backend::Cuda => Ok((self.open()?, Turn::without_lock())),
         }
     }
 
     /// The GPU, which is opened unless it is open.
     fn open(&self) -> std::result::Result<&'static Device, Obstacle> {
         let opened = quire_gpu::device(self.device.ordinal());
-        // Whatever came of it: the next chunk need not wait for more work to hear it.
-        opening::is_over_now();
+        // Whether it is open or not, the next chunk hears so at once, and does not wait for more work of the CPU.
+        opening::note_opened_by_caller();
         let device = opened?;
         if self.log && self.device.is_by_rank() {
-            self.log_choice();
+            say_once(format_args!("QUIRE_DEVICE=auto: {}", self.choice().as_str()));
         }
         Ok(device)
     }
 
-    /// The GPU that is open, and why it is this one.
+    /// The GPU that is open, and why it is this one. Not inlined, as it has a message in its frame.
+    #[inline(never)]
     fn choice(&self) -> Message<256> {
         match self.device {
             Choice::Number(number) => Message::new(format_args!("GPU {number}")),
@@ -340,43 +328,31 @@ impl Settings {
         }
     }
 
-    #[inline(never)]
-    fn log_choice(&self) {
-        static IS_SAID: AtomicBool = AtomicBool::new(false);
-        if !IS_SAID.swap(true, Ordering::Relaxed) {
-            say(format_args!("QUIRE_DEVICE=auto: {}", self.choice().as_str()));
-        }
-    }
-
-    /// Whether the GPU has done a call; if not, it is the CPU's.
+    /// Logs how an attempt on the GPU has ended, and hands on what the GPU has made; `None` if the call is the CPU's.
     ///
     /// # Errors
     /// `InvalidArgument` if the CPU may not do it.
-    fn is_done(&self, direction: Direction, attempt: std::result::Result<&'static Device, Obstacle>) -> Result<bool> {
-        match attempt {
-            Ok(device) => {
+    fn log_attempt<T>(&self, direction: Direction, attempt: std::result::Result<(&Device, T), Obstacle>) -> Result<Option<T>> {
+        let obstacle = match attempt {
+            Ok((device, made)) => {
                 self.log(direction, format_args!("on cuda:{} ({})", self.device.ordinal(), device.name()));
-                Ok(true)
+                return Ok(Some(made));
             }
-            Err(obstacle) if self.backend == Backend::Cuda => Err(obstacle.into_error()),
+            Err(obstacle) if self.backend == Backend::Cuda => return Err(obstacle.into_error()),
+            Err(obstacle) => obstacle,
+        };
+        match obstacle {
             // These come and go, and threads meet them at different times.
-            Err(
-                obstacle @ (Obstacle::Busy | Obstacle::Opening | Obstacle::OthersOpen | Obstacle::Full | Obstacle::LowMemory),
-            ) => {
-                if self.log {
-                    let also = if matches!(obstacle, Obstacle::Busy) { " as well" } else { "" };
-                    say_once(format_args!("{} on the CPU{also}: {obstacle}", direction.name()));
-                }
-                Ok(false)
+            Obstacle::Busy | Obstacle::Opening | Obstacle::OthersOpen | Obstacle::Full | Obstacle::LowMemory => {
+                let also = if matches!(obstacle, Obstacle::Busy) { " as well" } else { "" };
+                log_once(format_args!("{} on the CPU{also}: {obstacle}", direction.name()));
             }
-            Err(obstacle) => {
-                self.log(direction, format_args!("on the CPU: {obstacle}"));
-                if obstacle.is_surprise() && !self.log {
-                    say_once(format_args!("{} on the CPU: {obstacle}", direction.name()));
-                }
-                Ok(false)
+            _ if obstacle.is_surprise() && !self.log => {
+                say_once(format_args!("{} on the CPU: {obstacle}", direction.name()));
             }
+            _ => self.log(direction, format_args!("on the CPU: {obstacle}")),
         }
+        Ok(None)
     }
 
     /// Logs the processor of a call, unless it is that of the last call of this direction.
@@ -522,8 +498,8 @@ mod tests {
     #[test]
     fn a_forced_gpu_takes_chunks_of_any_size_and_gives_reasons_for_an_error() {
         let forced = read(&[("QUIRE_BACKEND", "cuda"), ("QUIRE_DEVICE", "64")]).expect("settings");
-        let Err(obstacle @ Obstacle::Gpu(_)) = forced.gpu(Direction::Compress, 4) else { panic!("there are no 65 GPUs") };
-        let error = forced.is_done(Direction::Compress, Err(obstacle)).expect_err("forced").to_string();
+        let Err(obstacle @ Obstacle::Gpu(_)) = forced.take_gpu(Direction::Compress, 4) else { panic!("there are no 65 GPUs") };
+        let error = forced.log_attempt::<()>(Direction::Compress, Err(obstacle)).expect_err("forced").to_string();
         assert_eq!(error, "QUIRE_BACKEND=cuda, but there is no GPU 64: numbers go up to 63");
     }
 
@@ -532,9 +508,9 @@ mod tests {
         let auto = read(&[("QUIRE_DEVICE", "64")]).expect("settings");
         let small = format!("chunks below {GPU_FROM_BYTES} bytes ");
         for (bytes, text) in [(GPU_FROM_BYTES - 1, small.as_str()), (GPU_FROM_BYTES, "there is no GPU 64")] {
-            let Err(obstacle) = auto.gpu(Direction::Compress, bytes) else { panic!("there are no 65 GPUs") };
+            let Err(obstacle) = auto.take_gpu(Direction::Compress, bytes) else { panic!("there are no 65 GPUs") };
             assert!(obstacle.to_string().starts_with(text), "{obstacle}");
-            assert_eq!(auto.is_done(Direction::Compress, Err(obstacle)), Ok(false));
+            assert_eq!(auto.log_attempt::<()>(Direction::Compress, Err(obstacle)), Ok(None));
         }
     }
 

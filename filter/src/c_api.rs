@@ -11,7 +11,7 @@ pub mod arrays;
 /// Chunks in the memory of a GPU.
 pub mod device;
 
-use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
 use std::fmt::{self, Write as _};
 use std::slice;
 
@@ -23,6 +23,7 @@ use quire_codec::{ByteOrder, Config, Error, Layout, MAX_RANK, Result, Scalar, Ve
 use crate::FILTER_ID;
 use crate::arrays::batch;
 use crate::backend::{self, Outlook};
+use crate::cd_values;
 use crate::fence::{Buffers, Failure, contain, with_kept_buffers};
 use crate::fill_value::fill_bits;
 use crate::message::Message;
@@ -160,6 +161,37 @@ pub unsafe extern "C" fn quire_describe(stream: *const c_void, length: usize, re
         // SAFETY: the caller's promise.
         let stream = unsafe { slice_from_raw(stream.cast(), length, "stream")? };
         Bytes::copy_of(memory::text(Described(&Description::of(stream)?))?.as_bytes())
+    };
+    // SAFETY: the caller's promise.
+    unsafe { deliver(result, contain(body)) }
+}
+
+/// Converts options to `cd_values`.
+///
+/// # Safety
+/// `options` is null or a string; `result` is null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quire_cd_values(options: *const c_char, result: *mut Bytes) -> c_int {
+    let body = || {
+        // SAFETY: the caller's promise.
+        let words = cd_values::from_options(unsafe { text_from_raw(options)? })?;
+        // SAFETY: words are bytes.
+        Bytes::copy_of(unsafe { slice::from_raw_parts(words.as_ptr().cast(), size_of_val(&words[..])) })
+    };
+    // SAFETY: the caller's promise.
+    unsafe { deliver(result, contain(body)) }
+}
+
+/// Converts `cd_values` to options.
+///
+/// # Safety
+/// `words` holds `count` words; `result` is null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quire_options(words: *const c_uint, count: usize, result: *mut Bytes) -> c_int {
+    let body = || {
+        // SAFETY: the caller's promise.
+        let words = unsafe { slice_from_raw(words, count, "cd_values")? };
+        Bytes::copy_of(cd_values::to_options(words)?.as_bytes())
     };
     // SAFETY: the caller's promise.
     unsafe { deliver(result, contain(body)) }
@@ -487,7 +519,5 @@ fn scalar_name(scalar: Scalar) -> &'static str {
     }
 }
 
-#[cfg(test)]
-mod hostile;
 #[cfg(test)]
 mod tests;

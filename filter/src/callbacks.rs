@@ -22,6 +22,7 @@ use crate::backend;
 use crate::cd_values::{CdValues, MAX_WORDS};
 use crate::chunk_buffer::{Allocation, ChunkBuffer};
 use crate::fence::{Buffers, Failure, contain, with_kept_buffers};
+use crate::fill_value::{MOST_ELEMENT_BYTES, fill_bits};
 use crate::h5api::{Library, ListedFilter};
 use crate::message::Message;
 
@@ -128,7 +129,11 @@ extern "C" fn set_local_called_from(dcpl: hid_t, type_id: hid_t, _space: hid_t, 
         backend::check_dataset(&layout)?;
         let given = parameters.given_fill_value(scalar);
         parameters.layout = Some(layout);
-        parameters.config.fill_value = library.fill_value(dcpl, type_id, scalar, byte_order, parameters.config.bound)?.or(given);
+        let fill_value = library.fill_value(dcpl, type_id, scalar.element_size())?;
+        let bits = |element: [u8; MOST_ELEMENT_BYTES]| {
+            fill_bits(&element[..scalar.element_size()], scalar, byte_order, parameters.config.bound)
+        };
+        parameters.config.fill_value = fill_value.map(bits).transpose()?.or(given);
         library.set_filter_parameters(dcpl, FILTER_ID, flags, &parameters.to_words()?)?;
         Ok(0)
     })
@@ -240,7 +245,7 @@ fn compress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>) -> std::result::Resul
 ///
 /// No failure may reach HDF5, as it would lose the chunk. Where the filter is mandatory, HDF5 then crashes when it closes the file, and in parallel programs
 /// the other ranks wait for ever. Where it is optional, HDF5 stores the chunk and marks it as stored; but parallel HDF5 1.10 forgets the mark, and nobody can
-/// read the chunk. So stderr has the reason, and [`backend::check_dataset`] refuses the next dataset for one that stays.
+/// read the chunk. So stderr has the reason. And [`backend::check_dataset`] refuses the next dataset, if the reason still holds then.
 ///
 /// # Errors
 /// That of `body`, where there is no memory to store the chunk.
@@ -290,7 +295,7 @@ fn decompress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers)
     }
     let length = addressable(layout.chunk_bytes())?;
     if chunk.has_room(length) {
-        // HDF5 before 2.2 never offers enough room. The stream is in the way, so it moves out; it is the smaller of the two.
+        // HDF5 offers so much room from 2.2 on. The stream is where the chunk is to go, so the stream, which is shorter, moves out.
         kept.stream.clear();
         memory::extend(&mut kept.stream, chunk.bytes())?;
         let decoded = backend::decompress(stream.moved_to(&kept.stream), chunk.room(length).into(), &mut kept.workspace);
@@ -381,9 +386,8 @@ fn fence<R>(
     })
 }
 
-/// Puts the reason on the error stack; where there is none, none that this thread may use, or none that anybody will see, writes one line
-/// to stderr. A rank of a job that refuses a dataset does both. Nothing here needs memory of ours; HDF5 takes some for its own entry, and does
-/// without where there is none.
+/// Puts the reason on HDF5's error stack. Writes a line to stderr instead where HDF5 is not found, where this thread may not call it, and where HDF5 clears the
+/// stack. A rank of a job that refuses a dataset does both. Nothing here needs memory of ours. HDF5 takes some for the entry, and makes none without.
 #[cold]
 #[inline(never)]
 fn report(callback: Callback, return_address: *const c_void, reason: &Failure) {
@@ -396,7 +400,8 @@ fn report(callback: Callback, return_address: *const c_void, reason: &Failure) {
         if callback == Callback::Filter && library.has_filter_threads() {
             return Err(Error::invalid("filters must not call this HDF5 library"));
         }
-        // The others may wait for this rank in H5Dcreate. So does h5py, which closes the file before its exception is seen: nobody would learn why.
+        // The other ranks may wait for this one in H5Dcreate. And h5py closes the file, which waits for the others, before it shows its exception. So only stderr
+        // tells the reason.
         if callback == Callback::SetLocal && library.has_mpi() && backend::is_rank() {
             backend::say_once(format_args!("{reason}"));
         }

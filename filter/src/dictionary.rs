@@ -3,7 +3,6 @@
 
 use std::ffi::CStr;
 use std::fs::File;
-use std::io::Read as _;
 use std::os::fd::FromRawFd as _;
 use std::sync::OnceLock;
 
@@ -11,7 +10,7 @@ use quire_codec::stages::adaptive::{AdaptiveDictionary, UserDictionary};
 use quire_codec::stages::alphabet::CodeLengths;
 use quire_codec::{AdaptPolicy, Config, Error, Result, memory};
 
-use crate::environment::variable;
+use crate::environment::{read_file, variable};
 use crate::message::{Lossy, OsError};
 
 /// Most bytes that such a file may have.
@@ -61,18 +60,10 @@ pub(crate) fn read(path: &CStr) -> Result<UserDictionary> {
         return Err(unreadable(OsError::last()));
     }
     // SAFETY: just opened, and nobody else's.
-    let mut file = unsafe { File::from_raw_fd(file) };
+    let file = unsafe { File::from_raw_fd(file) };
     let mut bytes = Vec::new();
     memory::resize(&mut bytes, MOST_BYTES + 1)?;
-    let mut length = 0;
-    while length < bytes.len() {
-        match file.read(&mut bytes[length..]) {
-            Ok(0) => break,
-            Ok(more) => length += more,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(unreadable(OsError(error.raw_os_error().unwrap_or(0)))),
-        }
-    }
+    let length = read_file(file, &mut bytes).map_err(|error| unreadable(OsError::of(&error)))?;
     UserDictionary::from_bytes(&bytes[..length]).map_err(|error| error.reworded(|error| refused(error)))
 }
 

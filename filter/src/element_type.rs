@@ -22,8 +22,12 @@ pub struct ElementType {
     pub fields: Fields,
 }
 
+pub(crate) const INTEGER: c_int = H5T_INTEGER as c_int;
+pub(crate) const FLOAT: c_int = H5T_FLOAT as c_int;
+pub(crate) const COMPOUND: c_int = H5T_COMPOUND as c_int;
+pub(crate) const ENUMERATION: c_int = H5T_ENUM as c_int;
 /// `H5T_COMPLEX`, which HDF5 has from 2.0 on.
-const H5T_COMPLEX: c_int = 11;
+pub(crate) const COMPLEX: c_int = 11;
 
 /// What only numbers have, and pairs of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,32 +188,7 @@ impl ElementType {
 
     /// Whether the integers are names, which have to come back as they were: HDF5's own way to store booleans, for one.
     pub fn is_enumeration(&self) -> bool {
-        self.class == H5T_ENUM as c_int
-    }
-
-    /// Whether the library is to be asked for the two members of a compound, if it has two.
-    pub fn is_compound_class(class: c_int) -> bool {
-        class == H5T_COMPOUND as c_int
-    }
-
-    /// Whether it is to be asked for the type of both parts of a complex number.
-    pub fn is_complex_class(class: c_int) -> bool {
-        class == H5T_COMPLEX
-    }
-
-    /// Whether the library is to be asked for the fields of a floating-point number.
-    pub fn is_float_class(class: c_int) -> bool {
-        class == H5T_FLOAT as c_int
-    }
-
-    /// Whether it is to be asked for those of an integer.
-    pub fn is_integer_class(class: c_int) -> bool {
-        class == H5T_INTEGER as c_int
-    }
-
-    /// Whether elements are names for integers, whose fields the library gives as those of an integer.
-    pub fn is_enumeration_class(class: c_int) -> bool {
-        class == H5T_ENUM as c_int
+        self.class == ENUMERATION
     }
 }
 

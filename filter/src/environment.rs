@@ -1,6 +1,7 @@
-//! Environment variables, read without memory: `std::env::var_os` ends the process where there is none for the copy.
+//! Environment variables and small files, read without memory of ours: `std::env::var_os` ends the process where there is none for the copy.
 
 use std::ffi::CStr;
+use std::io;
 
 use quire_codec::Result;
 
@@ -14,4 +15,18 @@ pub(crate) fn variable<R>(name: &CStr, read: impl FnOnce(Option<&CStr>) -> R) ->
     let value = unsafe { libc::getenv(name.as_ptr()) };
     // SAFETY: a value ends in 0, and is read before this returns.
     read((!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }).filter(|value| !value.is_empty()))
+}
+
+/// Reads a file up to its end, or until the room is full. The number of bytes.
+pub(crate) fn read_file(mut file: impl io::Read, room: &mut [u8]) -> io::Result<usize> {
+    let mut length = 0;
+    while length < room.len() {
+        match file.read(&mut room[length..]) {
+            Ok(0) => break,
+            Ok(more) => length += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(length)
 }

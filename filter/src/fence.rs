@@ -11,7 +11,7 @@ use crate::float_environment::DefaultFloatEnvironment;
 
 /// Why a call came to nothing.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// The codec's or our own refusal.
     Refused(Error),
     /// A dataset or a selection that HDF5 can read and write, and the functions of whole arrays cannot.
@@ -32,6 +32,8 @@ impl fmt::Display for Failure {
         }
     }
 }
+
+impl std::error::Error for Failure {}
 
 impl Failure {
     /// A dataset or a selection that is left to HDF5, with the reason; a lack of memory stays one.
@@ -146,14 +148,8 @@ pub(crate) fn leave_buffers(chunk_bytes: usize) {
     }
 }
 
-/// Frees what [`leave_buffers`] has left, so that the next threads begin without.
-#[cfg(test)]
-pub(crate) fn free_left_buffers() {
-    while left_behind::take().is_some() {}
-}
-
-/// Buffers of threads that have ended. New memory would have to be zeroed by the system, page by page, while the threads of a process wait for one another:
-/// of 38 ms that 256 MiB took on 16 cores, 6 ms.
+/// Buffers of threads that have ended, for the next ones. The system would zero new memory page by page, while the threads of a process wait for one another:
+/// that takes a sixth of the time of a write.
 mod left_behind {
     use std::sync::{Mutex, MutexGuard};
 
@@ -161,19 +157,19 @@ mod left_behind {
 
     use super::Buffers;
 
-    /// Bytes of the chunks, together, for which buffers are left: those of 16 threads with 128³ values of binary32. The buffers take up to 17 times as much
-    /// memory; after a write of such chunks, 1.8 times. With a limit of 32 MiB, the CPU wrote 5.7 GB/s of them in place of 7.8, and read 8.8 in place of 11.5.
+    /// The sum of the chunk lengths for which buffers are left: 16 threads with chunks of 128³ values of binary32. With a quarter of that, writes and reads of
+    /// such chunks are a quarter slower. The buffers take up to 17 times as much memory.
     const MOST_CHUNK_BYTES: usize = 128 << 20;
 
     struct Left {
-        /// Boxes, as threads keep boxes: another one for what moves out of here may be refused.
+        /// Boxes, as a thread keeps one: to make a box takes memory, which may be refused.
         buffers: Vec<Box<Buffers>>,
         chunk_bytes: usize,
     }
 
     static LEFT: Mutex<Left> = Mutex::new(Left { buffers: Vec::new(), chunk_bytes: 0 });
 
-    /// The lock is held for some 100 ns. Nobody waits for it much longer: a child that was forked meanwhile would do so for ever.
+    /// The lock, which is held for some 100 ns at a time. `None` after many tries: in a child that was forked while a thread had the lock, it is never free.
     fn lock() -> Option<MutexGuard<'static, Left>> {
         const TRIES: usize = 1000;
         (0..TRIES).find_map(|_| {
@@ -201,8 +197,8 @@ mod left_behind {
     }
 }
 
-/// A pointer a thread. Not `thread_local!`: to register a destructor there, glibc allocates, and ends the process where it cannot; the first access in
-/// a thread does so too, as the values of a library that is loaded late are allocated then. POSIX keys fail with an error number.
+/// Each thread's buffers, by a POSIX key, which fails with an error number. `thread_local!` ends the process without memory: glibc allocates for a destructor,
+/// and for the values of a library that was loaded late at a thread's first access.
 mod per_thread {
     use std::ffi::c_void;
     use std::sync::OnceLock;
@@ -222,12 +218,12 @@ mod per_thread {
     /// Takes the thread's buffers, if there are any.
     pub(super) fn take() -> Option<Box<Buffers>> {
         let key = key()?;
-        // SAFETY: the key is valid; null is a value like others, and needs no room: there was another one before.
+        // SAFETY: the key is valid.
         let address = unsafe { libc::pthread_getspecific(key) };
         if address.is_null() {
             return None;
         }
-        // SAFETY: as above. The pointer came from `keep` and is not kept any more.
+        // SAFETY: as above. To set null in place of another value takes no memory, and does not fail. The pointer came from `keep`, and is not kept any more.
         unsafe {
             libc::pthread_setspecific(key, std::ptr::null());
             Some(Box::from_raw(address.cast()))
@@ -251,6 +247,12 @@ mod per_thread {
     extern "C" fn free(address: *mut c_void) {
         free_now(address);
     }
+}
+
+/// Frees what [`leave_buffers`] has left, so that the next threads begin without.
+#[cfg(test)]
+pub(crate) fn free_left_buffers() {
+    while left_behind::take().is_some() {}
 }
 
 #[cfg(test)]

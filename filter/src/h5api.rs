@@ -18,17 +18,25 @@ use hdf5_sys::h5::{herr_t, hsize_t};
 use hdf5_sys::h5d::H5D_FILL_VALUE_USER_DEFINED;
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5z::{H5Z_FLAG_OPTIONAL, H5Z_filter_t};
-use quire_codec::{ByteOrder, Error, ErrorBound, Result, Scalar, memory};
+use quire_codec::{Error, Result, memory};
 
-use crate::element_type::{ElementType, Fields, FloatFields, IntegerFields};
-use crate::fill_value::{MOST_ELEMENT_BYTES, fill_bits};
+use crate::element_type::{COMPLEX, COMPOUND, ENUMERATION, ElementType, FLOAT, Fields, FloatFields, INTEGER, IntegerFields};
+use crate::fence::Failure;
+use crate::fill_value::MOST_ELEMENT_BYTES;
 use crate::message::Lossy;
+
+/// A result that says which call has failed, and why.
+type Outcome<T> = std::result::Result<T, Failure>;
+
+/// H5Pget_filter2, by the filter's place in the list, and H5Pget_filter_by_id2, by its number.
+type GetFilter<By> =
+    unsafe extern "C" fn(hid_t, By, *mut c_uint, *mut usize, *mut c_uint, usize, *mut c_char, *mut c_uint) -> c_int;
 
 /// Exported by every HDF5 library since 1.8 and by nothing else.
 const PROBE: &CStr = c"H5Zregister";
 /// `H5S_MAX_RANK`
 const MAX_DATASPACE_RANK: usize = 32;
-/// First version that runs filters on threads of its own.
+/// The first version that runs filters on threads of its own.
 const FIRST_WITH_FILTER_THREADS: (u32, u32) = (2, 3);
 
 /// A filter of a property list. Messages show its identifier.
@@ -144,217 +152,193 @@ impl Library {
         Ok(unsafe { std::mem::transmute_copy(&address) })
     }
 
+    /// Asks a function about an identifier.
+    ///
+    /// # Safety
+    /// The function must take one identifier and return a `T`. A C enum is an int.
+    unsafe fn ask<T>(&self, name: &CStr, id: hid_t) -> Result<T> {
+        // SAFETY: the caller's promise; HDF5 checks identifiers.
+        Ok(unsafe { self.function::<unsafe extern "C" fn(hid_t) -> T>(name)?(id) })
+    }
+
+    /// As [`Library::ask`], of a function that returns an int, which is negative after an error.
+    ///
+    /// # Safety
+    /// The function must take one identifier and return an int.
+    unsafe fn ask_int(&self, name: &CStr, id: hid_t) -> Outcome<c_int> {
+        // SAFETY: the caller's promise.
+        self.succeed(name, unsafe { self.ask(name, id)? })
+    }
+
+    /// As [`Library::ask`], of a function that writes a number.
+    ///
+    /// # Safety
+    /// The function must take an identifier and the address of a `T`, and return an int, which is negative after an error.
+    unsafe fn ask_number<T: Default>(&self, name: &CStr, id: hid_t) -> Outcome<T> {
+        let mut number = T::default();
+        // SAFETY: the caller's promise; HDF5 checks identifiers.
+        let returned = unsafe { self.function::<unsafe extern "C" fn(hid_t, *mut T) -> herr_t>(name)?(id, &mut number) };
+        self.succeed(name, returned).map(|_| number)
+    }
+
+    /// Passes on what a function has returned, unless it is negative.
+    fn succeed(&self, function: &CStr, returned: c_int) -> Outcome<c_int> {
+        if returned < 0 { Err(self.failure(function)) } else { Ok(returned) }
+    }
+
     /// The filters of a property list, in the order in which a write applies them.
-    pub(crate) fn filters(&self, dcpl: hid_t) -> Result<Vec<ListedFilter>> {
-        type Count = unsafe extern "C" fn(hid_t) -> c_int;
-        type Get = unsafe extern "C" fn(
-            hid_t,
-            c_uint,
-            *mut c_uint,
-            *mut usize,
-            *mut c_uint,
-            usize,
-            *mut c_char,
-            *mut c_uint,
-        ) -> H5Z_filter_t;
+    pub(crate) fn filters(&self, dcpl: hid_t) -> Outcome<Vec<ListedFilter>> {
         // SAFETY: these are their signatures in every HDF5 since 1.8.
-        let (count, get) = unsafe { (self.function::<Count>(c"H5Pget_nfilters")?, self.function::<Get>(c"H5Pget_filter2")?) };
-        // SAFETY: HDF5 checks identifiers.
-        let count = check("H5Pget_nfilters", unsafe { count(dcpl) })?;
+        let (count, get) =
+            unsafe { (self.ask_int(c"H5Pget_nfilters", dcpl)?, self.function::<GetFilter<c_uint>>(c"H5Pget_filter2")?) };
         let mut filters = Vec::new();
         for index in 0..count as c_uint {
             let mut flags = 0;
             // SAFETY: HDF5 fills in only what is not null or of length 0.
-            let id = check("H5Pget_filter2", unsafe {
-                get(dcpl, index, &mut flags, null_mut(), null_mut(), 0, null_mut(), null_mut())
-            })?;
+            let returned = unsafe { get(dcpl, index, &mut flags, null_mut(), null_mut(), 0, null_mut(), null_mut()) };
+            let id = self.succeed(c"H5Pget_filter2", returned)?;
             memory::push(&mut filters, ListedFilter { id, is_optional: flags & H5Z_FLAG_OPTIONAL != 0 })?;
         }
         Ok(filters)
     }
 
     /// Flags and cd_values of a filter in a property list. More than `capacity` cd_values are an error.
-    pub(crate) fn filter_parameters(&self, dcpl: hid_t, filter: H5Z_filter_t, capacity: usize) -> Result<(c_uint, Vec<c_uint>)> {
-        type Get = unsafe extern "C" fn(
-            hid_t,
-            H5Z_filter_t,
-            *mut c_uint,
-            *mut usize,
-            *mut c_uint,
-            usize,
-            *mut c_char,
-            *mut c_uint,
-        ) -> herr_t;
+    pub(crate) fn filter_parameters(&self, dcpl: hid_t, filter: H5Z_filter_t, capacity: usize) -> Outcome<(c_uint, Vec<c_uint>)> {
         // SAFETY: this is its signature in every HDF5 since 1.8.
-        let get = unsafe { self.function::<Get>(c"H5Pget_filter_by_id2")? };
+        let get = unsafe { self.function::<GetFilter<H5Z_filter_t>>(c"H5Pget_filter_by_id2")? };
         let (mut flags, mut count, mut words) = (0, capacity, Vec::new());
         memory::resize(&mut words, capacity)?;
         // SAFETY: `words` has room for the `count` words announced, and no name is asked for.
-        check("H5Pget_filter_by_id2", unsafe {
-            get(dcpl, filter, &mut flags, &mut count, words.as_mut_ptr(), 0, null_mut(), null_mut())
-        })?;
+        let returned = unsafe { get(dcpl, filter, &mut flags, &mut count, words.as_mut_ptr(), 0, null_mut(), null_mut()) };
+        self.succeed(c"H5Pget_filter_by_id2", returned)?;
         if count > capacity {
-            return Err(Error::invalid(format_args!("the filter has {count} cd_values: it takes at most {capacity}")));
+            return Err(Error::invalid(format_args!("the filter has {count} cd_values: it takes at most {capacity}")).into());
         }
         words.truncate(count);
         Ok((flags, words))
     }
 
     /// Replaces flags and cd_values of a filter in a property list.
-    pub(crate) fn set_filter_parameters(&self, dcpl: hid_t, filter: H5Z_filter_t, flags: c_uint, words: &[c_uint]) -> Result<()> {
+    pub(crate) fn set_filter_parameters(
+        &self,
+        dcpl: hid_t,
+        filter: H5Z_filter_t,
+        flags: c_uint,
+        words: &[c_uint],
+    ) -> Outcome<()> {
         type Modify = unsafe extern "C" fn(hid_t, H5Z_filter_t, c_uint, usize, *const c_uint) -> herr_t;
-        // SAFETY: this is its signature in every HDF5 since 1.8.
-        let modify = unsafe { self.function::<Modify>(c"H5Pmodify_filter")? };
-        // SAFETY: HDF5 copies the words.
-        check("H5Pmodify_filter", unsafe { modify(dcpl, filter, flags, words.len(), words.as_ptr()) })?;
-        Ok(())
+        // SAFETY: this is its signature in every HDF5 since 1.8, and HDF5 copies the words.
+        let returned = unsafe { self.function::<Modify>(c"H5Pmodify_filter")?(dcpl, filter, flags, words.len(), words.as_ptr()) };
+        self.succeed(c"H5Pmodify_filter", returned).map(|_| ())
     }
 
     /// Extents of a chunk, slowest first.
-    pub(crate) fn chunk_extents(&self, dcpl: hid_t) -> Result<Vec<u64>> {
+    pub(crate) fn chunk_extents(&self, dcpl: hid_t) -> Outcome<Vec<u64>> {
         type Get = unsafe extern "C" fn(hid_t, c_int, *mut hsize_t) -> c_int;
-        // SAFETY: this is its signature in every HDF5.
-        let get = unsafe { self.function::<Get>(c"H5Pget_chunk")? };
         let mut extents = [0; MAX_DATASPACE_RANK];
-        // SAFETY: HDF5 writes no more extents than announced.
-        let rank = check("H5Pget_chunk", unsafe { get(dcpl, MAX_DATASPACE_RANK as c_int, extents.as_mut_ptr()) })?;
-        memory::collect(extents.into_iter().take(rank as usize))
+        // SAFETY: this is its signature in every HDF5, and HDF5 writes no more extents than announced.
+        let returned = unsafe { self.function::<Get>(c"H5Pget_chunk")?(dcpl, MAX_DATASPACE_RANK as c_int, extents.as_mut_ptr()) };
+        let rank = self.succeed(c"H5Pget_chunk", returned)? as usize;
+        Ok(memory::collect(extents.into_iter().take(rank))?)
     }
 
-    /// Bits of the fill value that the user has defined for a dataset, if any, as [`fill_bits`] has them.
-    pub(crate) fn fill_value(
-        &self,
-        dcpl: hid_t,
-        type_id: hid_t,
-        scalar: Scalar,
-        byte_order: ByteOrder,
-        bound: ErrorBound,
-    ) -> Result<Option<u64>> {
-        type Defined = unsafe extern "C" fn(hid_t, *mut c_int) -> herr_t;
+    /// The fill value that the user has defined for a dataset, if any: one element of a type of `size` bytes.
+    pub(crate) fn fill_value(&self, dcpl: hid_t, type_id: hid_t, size: usize) -> Outcome<Option<[u8; MOST_ELEMENT_BYTES]>> {
         type Get = unsafe extern "C" fn(hid_t, hid_t, *mut c_void) -> herr_t;
-        // SAFETY: these are their signatures in every HDF5 since 1.8; a C enum is an int.
-        let (defined, get) =
-            unsafe { (self.function::<Defined>(c"H5Pfill_value_defined")?, self.function::<Get>(c"H5Pget_fill_value")?) };
-        let mut status = 0;
-        // SAFETY: HDF5 checks the identifier and writes one int.
-        check("H5Pfill_value_defined", unsafe { defined(dcpl, &mut status) })?;
+        // SAFETY: this is its signature in every HDF5 since 1.8; a C enum is an int.
+        let status: c_int = unsafe { self.ask_number(c"H5Pfill_value_defined", dcpl)? };
         if status != H5D_FILL_VALUE_USER_DEFINED as c_int {
             return Ok(None);
         }
-        let mut bytes = [0u8; MOST_ELEMENT_BYTES];
-        // SAFETY: HDF5 writes one element of the type, which has `scalar`'s 1 to 16 bytes.
-        check("H5Pget_fill_value", unsafe { get(dcpl, type_id, bytes.as_mut_ptr().cast()) })?;
-        fill_bits(&bytes[..scalar.element_size()], scalar, byte_order, bound).map(Some)
+        let mut bytes = [0; MOST_ELEMENT_BYTES];
+        assert!(size <= bytes.len(), "elements of the codec's types have 16 bytes and less");
+        // SAFETY: this is its signature in every HDF5 since 1.8. HDF5 writes one element of the type, which has `size` bytes.
+        let returned = unsafe { self.function::<Get>(c"H5Pget_fill_value")?(dcpl, type_id, bytes.as_mut_ptr().cast()) };
+        self.succeed(c"H5Pget_fill_value", returned)?;
+        Ok(Some(bytes))
     }
 
     /// What HDF5 says of a datatype.
-    pub(crate) fn element_type(&self, type_id: hid_t) -> Result<ElementType> {
-        type Super = unsafe extern "C" fn(hid_t) -> hid_t;
-        type Count = unsafe extern "C" fn(hid_t) -> c_int;
-        type Offset = unsafe extern "C" fn(hid_t, c_uint) -> usize;
-        type Member = unsafe extern "C" fn(hid_t, c_uint) -> hid_t;
+    pub(crate) fn element_type(&self, type_id: hid_t) -> Outcome<ElementType> {
+        type OfMember<T> = unsafe extern "C" fn(hid_t, c_uint) -> T;
         let found = self.number_type(type_id)?;
         let ElementType { class, size, .. } = found;
-        if ElementType::is_complex_class(class) {
+        if class == COMPLEX {
             // SAFETY: this is its signature in every HDF5.
-            let super_type = unsafe { self.function::<Super>(c"H5Tget_super")? };
-            // SAFETY: HDF5 checks identifiers.
-            let part = self.part_type("H5Tget_super", unsafe { super_type(type_id) })?;
+            let part = self.part_type(c"H5Tget_super", unsafe { self.ask(c"H5Tget_super", type_id)? })?;
             return Ok(ElementType::of_two(class, size, [(0, part), (part.size, part)]));
         }
-        if !ElementType::is_compound_class(class) {
+        // SAFETY: this is its signature in every HDF5.
+        if class != COMPOUND || unsafe { self.ask_int(c"H5Tget_nmembers", type_id)? } != 2 {
             return Ok(found);
         }
         // SAFETY: these are their signatures in every HDF5.
-        let (count, offset, member) = unsafe {
-            (
-                self.function::<Count>(c"H5Tget_nmembers")?,
-                self.function::<Offset>(c"H5Tget_member_offset")?,
-                self.function::<Member>(c"H5Tget_member_type")?,
-            )
+        let (offset, member) = unsafe {
+            (self.function::<OfMember<usize>>(c"H5Tget_member_offset")?, self.function::<OfMember<hid_t>>(c"H5Tget_member_type")?)
         };
-        // SAFETY: HDF5 checks identifiers.
-        if check("H5Tget_nmembers", unsafe { count(type_id) })? != 2 {
-            return Ok(found);
-        }
         // SAFETY: HDF5 checks identifiers and numbers of members.
-        let number =
-            |index| unsafe { Ok((offset(type_id, index), self.part_type("H5Tget_member_type", member(type_id, index))?)) };
+        let number = |index| unsafe {
+            Outcome::Ok((offset(type_id, index), self.part_type(c"H5Tget_member_type", member(type_id, index))?))
+        };
         Ok(ElementType::of_two(class, size, [number(0)?, number(1)?]))
     }
 
-    /// What HDF5 says of a datatype that it has made for us, as [`Library::number_type`]. Closes it.
-    fn part_type(&self, function: &str, type_id: hid_t) -> Result<ElementType> {
-        type Close = unsafe extern "C" fn(hid_t) -> herr_t;
+    /// As [`Library::number_type`], of a datatype that `function` has made for us, which is closed.
+    fn part_type(&self, function: &CStr, type_id: hid_t) -> Outcome<ElementType> {
         if type_id < 0 {
-            return Err(Error::invalid(format_args!("HDF5 reports an error in {function}")));
+            return Err(self.failure(function));
         }
         let found = self.number_type(type_id);
-        // SAFETY: this is its signature in every HDF5.
-        let close = unsafe { self.function::<Close>(c"H5Tclose")? };
-        // SAFETY: HDF5 checks the identifier, which nobody else has.
-        check("H5Tclose", unsafe { close(type_id) })?;
+        // SAFETY: this is its signature in every HDF5, and nobody else has the identifier.
+        unsafe { self.ask_int(c"H5Tclose", type_id)? };
         found
     }
 
-    /// What HDF5 says of a datatype, if it is one of numbers or of names for them; of others class and size.
-    fn number_type(&self, type_id: hid_t) -> Result<ElementType> {
-        type Integer = unsafe extern "C" fn(hid_t) -> c_int;
-        type Size = unsafe extern "C" fn(hid_t) -> usize;
+    /// What HDF5 says of a datatype. Other types than numbers, and names for numbers, have a class and a size alone.
+    fn number_type(&self, type_id: hid_t) -> Outcome<ElementType> {
         type GetFields = unsafe extern "C" fn(hid_t, *mut usize, *mut usize, *mut usize, *mut usize, *mut usize) -> herr_t;
-        // SAFETY: these are their signatures in every HDF5; a C enum is returned as an int.
-        let (class, order, norm, offset, sign, size, precision, bias, fields) = unsafe {
-            (
-                self.function::<Integer>(c"H5Tget_class")?,
-                self.function::<Integer>(c"H5Tget_order")?,
-                self.function::<Integer>(c"H5Tget_norm")?,
-                self.function::<Integer>(c"H5Tget_offset")?,
-                self.function::<Integer>(c"H5Tget_sign")?,
-                self.function::<Size>(c"H5Tget_size")?,
-                self.function::<Size>(c"H5Tget_precision")?,
-                self.function::<Size>(c"H5Tget_ebias")?,
-                self.function::<GetFields>(c"H5Tget_fields")?,
-            )
-        };
-        // SAFETY: HDF5 checks identifiers.
-        let (class, size) = unsafe { (check("H5Tget_class", class(type_id))?, size(type_id)) };
-        if ElementType::is_integer_class(class) || ElementType::is_enumeration_class(class) {
-            // SAFETY: HDF5 checks identifiers.
-            let (order, precision, offset, sign) =
-                unsafe { (order(type_id), precision(type_id), offset(type_id), sign(type_id)) };
-            return Ok(ElementType { class, size, order, fields: Fields::Integer(IntegerFields { precision, offset, sign }) });
-        }
-        if !ElementType::is_float_class(class) {
+        // SAFETY: this is the signature of the functions below that are called by it, in every HDF5; a C enum is an int.
+        let number = |name: &CStr| unsafe { self.ask::<c_int>(name, type_id) };
+        // SAFETY: as above.
+        let count = |name: &CStr| unsafe { self.ask::<usize>(name, type_id) };
+        let (class, size) = (self.succeed(c"H5Tget_class", number(c"H5Tget_class")?)?, count(c"H5Tget_size")?);
+        let fields = match class {
+            INTEGER | ENUMERATION => Fields::Integer(IntegerFields {
+                precision: count(c"H5Tget_precision")?,
+                offset: number(c"H5Tget_offset")?,
+                sign: number(c"H5Tget_sign")?,
+            }),
+            FLOAT => {
+                let [mut sign_at, mut exponent_at, mut exponent_bits, mut mantissa_at, mut mantissa_bits] = [0; 5];
+                // SAFETY: this is its signature in every HDF5, which checks the identifier and writes one number to each pointer.
+                let returned = unsafe {
+                    let get = self.function::<GetFields>(c"H5Tget_fields")?;
+                    get(type_id, &mut sign_at, &mut exponent_at, &mut exponent_bits, &mut mantissa_at, &mut mantissa_bits)
+                };
+                self.succeed(c"H5Tget_fields", returned)?;
+                Fields::Float(FloatFields {
+                    precision: count(c"H5Tget_precision")?,
+                    offset: number(c"H5Tget_offset")?,
+                    sign_at,
+                    exponent_at,
+                    exponent_bits,
+                    exponent_bias: count(c"H5Tget_ebias")?,
+                    mantissa_at,
+                    mantissa_bits,
+                    norm: number(c"H5Tget_norm")?,
+                })
+            }
             // The other questions are errors for classes such as compound.
-            return Ok(ElementType { class, size, order: -1, fields: Fields::None });
-        }
-        let (mut sign_at, mut exponent_at, mut exponent_bits, mut mantissa_at, mut mantissa_bits) = (0, 0, 0, 0, 0);
-        // SAFETY: HDF5 checks the identifier and writes one number to each pointer.
-        check("H5Tget_fields", unsafe {
-            fields(type_id, &mut sign_at, &mut exponent_at, &mut exponent_bits, &mut mantissa_at, &mut mantissa_bits)
-        })?;
-        // SAFETY: HDF5 checks identifiers.
-        let (order, precision, offset, exponent_bias, norm) =
-            unsafe { (order(type_id), precision(type_id), offset(type_id), bias(type_id), norm(type_id)) };
-        let float = Fields::Float(FloatFields {
-            precision,
-            offset,
-            sign_at,
-            exponent_at,
-            exponent_bits,
-            exponent_bias,
-            mantissa_at,
-            mantissa_bits,
-            norm,
-        });
-        Ok(ElementType { class, size, order, fields: float })
+            _ => return Ok(ElementType { class, size, order: -1, fields: Fields::None }),
+        };
+        Ok(ElementType { class, size, order: number(c"H5Tget_order")?, fields })
     }
 
     /// Makes a message the innermost entry of the calling thread's error stack, where it becomes part of the application's error text.
     ///
     /// HDF5 from 1.14.5 on pauses that stack while a filter runs and drops, without a word, what is pushed onto it. So the message goes
-    /// onto a stack of its own, which then replaces the thread's; that works paused or not. What the thread's stack held before is lost:
-    /// at most HDF5's account of a call that we made ourselves and that the message names.
+    /// onto a stack of its own, which then replaces the thread's; that works paused or not. What the thread's stack held before is lost.
+    /// That does no harm: it is at most HDF5's account of a call of ours, which the message names.
     ///
     /// # Errors
     /// `InvalidArgument` if the library lacks a symbol or does not accept the message.
@@ -377,12 +361,12 @@ impl Library {
         // SAFETY: takes nothing.
         let stack = unsafe { create() };
         // SAFETY: HDF5 checks identifiers and copies the strings, all of which end in 0; the format takes one string.
-        let pushed = check("H5Epush2", unsafe {
+        let pushed = unsafe {
             push(stack, c"h5z-quire".as_ptr(), function.as_ptr(), 0, class, major, minor, c"%s".as_ptr(), message.as_ptr())
-        });
+        };
         // SAFETY: HDF5 checks the identifier. It also closes it, so that this is right for a stack without the message too.
-        check("H5Eset_current_stack", unsafe { set_current(stack) })?;
-        pushed.map(|_| ())
+        let set = unsafe { set_current(stack) };
+        if pushed < 0 || set < 0 { Err(Error::invalid("HDF5 does not accept the message")) } else { Ok(()) }
     }
 
     /// A variable of the library that holds an identifier.
@@ -414,11 +398,6 @@ impl Drop for Library {
             unsafe { libc::dlclose(self.handle) };
         }
     }
-}
-
-/// Passes on what an HDF5 function returned, unless it is negative.
-fn check(function: &str, returned: c_int) -> Result<c_int> {
-    if returned < 0 { Err(Error::invalid(format_args!("HDF5 reports an error in {function}"))) } else { Ok(returned) }
 }
 
 /// Major and minor version in a text like "HDF5 library version: 1.10.8".

@@ -39,42 +39,29 @@ mod h5api;
 /// Texts of errors.
 mod message;
 
-#[cfg(test)]
-mod as_hdf5;
-#[cfg(test)]
-mod low_memory;
-#[cfg(test)]
-mod stack;
-
 use std::ffi::c_void;
 
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5pl::{H5PL_TYPE_FILTER, H5PL_type_t};
 use hdf5_sys::h5z::{H5Z_CLASS_T_VERS, H5Z_class2_t, H5Z_filter_t};
 
-/// Reads the filter's environment variables as the first chunk would, the dictionary among them.
-///
-/// # Errors
-/// `InvalidArgument` with the variable, its value and what to give.
-pub fn check_environment() -> quire_codec::Result<()> {
-    backend::check_environment()
-}
-
-/// The number of threads that `QUIRE_THREADS` asks for, if it asks for any.
-///
-/// # Errors
-/// `InvalidArgument` with the variable's value and what to give.
-pub fn threads_of_environment() -> quire_codec::Result<Option<std::num::NonZero<usize>>> {
-    backend::threads()
-}
+pub use self::backend::{check_environment, threads_of_environment};
+pub use self::fence::Failure;
 
 /// Offsets of the chunks that a dataset has in its file, the last axis fastest. `hdf5` is the address of a function of the HDF5 that knows the dataset.
 ///
 /// # Errors
 /// Says why HDF5 does not tell.
-pub fn chunk_offsets(dataset: hid_t, hdf5: *const c_void) -> Result<Vec<Vec<u64>>, String> {
-    let library = h5api::Library::with_function(hdf5).map_err(|error| error.to_string())?;
-    arrays::stored::offsets(&library, dataset).map_err(|failure| failure.to_string())
+pub fn chunk_offsets(dataset: hid_t, hdf5: *const c_void) -> Result<Vec<Vec<u64>>, Failure> {
+    arrays::stored::offsets(&h5api::Library::with_function(hdf5)?, dataset)
+}
+
+/// What HDF5 says of a datatype. `hdf5` is the address of a function of the HDF5 that knows the datatype.
+///
+/// # Errors
+/// Says why HDF5 does not tell.
+pub fn element_type(datatype: hid_t, hdf5: *const c_void) -> Result<element_type::ElementType, Failure> {
+    h5api::Library::with_function(hdf5)?.element_type(datatype)
 }
 
 /// Number under which HDF5 knows the filter; from the range for private use until The HDF Group has registered one.
@@ -112,3 +99,6 @@ pub extern "C" fn H5PLget_plugin_type() -> H5PL_type_t {
 pub extern "C" fn H5PLget_plugin_info() -> *const c_void {
     (&raw const FILTER_CLASS).cast()
 }
+
+#[cfg(test)]
+mod tests;

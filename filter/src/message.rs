@@ -2,12 +2,13 @@
 
 use std::ffi::CStr;
 use std::fmt::{self, Write as _};
+use std::io;
 
 /// Longest message in bytes, with the 0 behind it: twice as long as the longest refusal of this crate.
 const ROOM: usize = 4096;
 
-/// A text of limited length on the stack; what does not fit is left out. Zero bytes become `\0`, so that C sees all of it. Functions with one are not inlined:
-/// their frames are for reports alone (`stack.rs`).
+/// A text of limited length on the stack; what does not fit is left out. Zero bytes become `\0`, so that C sees all of the text. A function with a message in
+/// its frame is not inlined: only reports need so much of the stack (`tests/stack.rs`).
 pub(crate) struct Message<const SIZE: usize = ROOM> {
     bytes: [u8; SIZE],
     length: usize,
@@ -59,7 +60,11 @@ pub(crate) struct OsError(pub(crate) i32);
 impl OsError {
     /// The `errno` of the calling thread's last failed call.
     pub(crate) fn last() -> Self {
-        Self(std::io::Error::last_os_error().raw_os_error().unwrap_or(0))
+        Self::of(&io::Error::last_os_error())
+    }
+
+    pub(crate) fn of(error: &io::Error) -> Self {
+        Self(error.raw_os_error().unwrap_or(0))
     }
 }
 

@@ -182,7 +182,7 @@ def test_what_cannot_be_is_a_value_error(tmp_path: Path) -> None:
         (given, {"v": Quire(abs=1)}, {}, "has no variable 'v': it has t, u, count"),
         (given, {"scalar": Quire(abs=1)}, {}, "'scalar' is a scalar"),
         (given, {"count": Quire(pwrel=0.1)}, {}, "variable 'count': .*point-wise"),
-        (given, {"t": "eb=1"}, {}, "'eb' is unknown"),
+        (given, {"t": "eb=1"}, {}, '"eb" is unknown'),
         (given, 5, {}, "5 does not say what to keep"),
         (given, None, {}, "no variable was read from a file with this filter"),
         (given[["small", "count"]], Quire(abs=1), {}, "no data variable is stored as floating-point"),

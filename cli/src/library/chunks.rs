@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use anyhow::{Error, Result, ensure};
+use anyhow::{Result, ensure};
 use hdf5::Dataset;
 use hdf5_sys::h5::{herr_t, hsize_t};
 use hdf5_sys::h5d::{H5Dread_chunk1, H5Dwrite_chunk};
@@ -21,7 +21,7 @@ unsafe extern "C" {
 /// # Errors
 /// If HDF5 cannot list the chunks.
 pub(crate) fn corners(dataset: &Dataset) -> Result<Vec<Vec<u64>>> {
-    locked(|| h5zquire::chunk_offsets(dataset.id(), H5Dwrite_chunk as *const c_void)).map_err(Error::msg)
+    Ok(locked(|| h5zquire::chunk_offsets(dataset.id(), H5Dwrite_chunk as *const c_void))?)
 }
 
 fn check_axes(dataset: &Dataset, corner: &[u64]) -> Result<()> {

@@ -1,15 +1,15 @@
 //! Datasets of numbers: their element type in the codec's terms, and their bytes in the file's byte order, without type conversion.
 
+use std::ffi::c_void;
+
 use anyhow::{Context as _, Result, anyhow, ensure};
-use h5zquire::element_type::{ElementType, Fields, FloatFields, IntegerFields};
+use h5zquire::element_type::{ElementType, Fields};
 use h5zquire::fill_value::fill_bits;
 use hdf5::plist::DatasetCreate;
 use hdf5::{Dataset, Dataspace, Datatype, Hyperslab, SliceOrIndex};
 use hdf5_sys::h5a::H5Aread;
 use hdf5_sys::h5d::{H5D_fill_value_t, H5Dread};
-use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::{H5P_DEFAULT, H5Pfill_value_defined, H5Pget_fill_value};
-use hdf5_sys::h5t::*;
 use quire_codec::{ByteOrder, ErrorBound, Layout, Scalar};
 
 use super::links::{has_attribute, open_attribute};
@@ -98,12 +98,11 @@ impl Numbers {
     fn read_attribute(&self, dataset: &Dataset, name: &Name) -> Result<Vec<u8>> {
         let attribute = open_attribute(dataset, name)?;
         let (datatype, count) = (attribute.dtype()?, attribute.space()?.size());
-        // SAFETY: HDF5 checks the identifier.
-        let class = locked(|| unsafe { H5Tget_class(datatype.id()) }) as i32;
         let can_be_converted = if self.scalar.is_pair() || self.is_enumeration {
             datatype == self.datatype
         } else {
-            ElementType::is_integer_class(class) || ElementType::is_float_class(class)
+            let found = element_type(&datatype)?;
+            matches!(found.fields, Fields::Integer(_) | Fields::Float(_)) && !found.is_enumeration()
         };
         let mut bytes = Vec::new();
         if can_be_converted && count > 0 {
@@ -145,56 +144,7 @@ pub(super) fn spaces(dataset: &Dataset, ranges: &[Range]) -> Result<(Dataspace, 
     Ok((file, Dataspace::try_new(counts)?, count))
 }
 
-/// The properties of a datatype from which the plugin, too, determines the element type.
+/// The element type that the plugin, too, finds in a datatype.
 fn element_type(datatype: &Datatype) -> Result<ElementType> {
-    let id = datatype.id();
-    let found = number_type(id)?;
-    let ElementType { class, size, .. } = found;
-    // SAFETY: HDF5 checks identifiers and numbers of members, and each type that it makes for us is closed.
-    locked(|| unsafe {
-        let part = |id: hid_t| {
-            check(if id < 0 { -1 } else { 0 })?;
-            let found = number_type(id);
-            check(H5Tclose(id))?;
-            found
-        };
-        if ElementType::is_complex_class(class) {
-            let part = part(H5Tget_super(id))?;
-            return Ok(ElementType::of_two(class, size, [(0, part), (part.size, part)]));
-        }
-        if !ElementType::is_compound_class(class) || H5Tget_nmembers(id) != 2 {
-            return Ok(found);
-        }
-        let member = |index| anyhow::Ok((H5Tget_member_offset(id, index), part(H5Tget_member_type(id, index))?));
-        Ok(ElementType::of_two(class, size, [member(0)?, member(1)?]))
-    })
-}
-
-/// Those of a type of numbers or of names for them; of others class and size.
-fn number_type(id: hid_t) -> Result<ElementType> {
-    // SAFETY: HDF5 checks identifiers, and writes one number to each pointer.
-    locked(|| unsafe {
-        let (class, size, order) = (H5Tget_class(id) as i32, H5Tget_size(id), H5Tget_order as unsafe extern "C" fn(_) -> _);
-        let fields = if ElementType::is_integer_class(class) || ElementType::is_enumeration_class(class) {
-            let (precision, offset, sign) = (H5Tget_precision(id), H5Tget_offset(id), H5Tget_sign(id) as i32);
-            Fields::Integer(IntegerFields { precision, offset, sign })
-        } else if ElementType::is_float_class(class) {
-            let (mut sign_at, mut exponent_at, mut exponent_bits, mut mantissa_at, mut mantissa_bits) = (0, 0, 0, 0, 0);
-            check(H5Tget_fields(id, &mut sign_at, &mut exponent_at, &mut exponent_bits, &mut mantissa_at, &mut mantissa_bits))?;
-            Fields::Float(FloatFields {
-                precision: H5Tget_precision(id),
-                offset: H5Tget_offset(id),
-                sign_at,
-                exponent_at,
-                exponent_bits,
-                exponent_bias: H5Tget_ebias(id),
-                mantissa_at,
-                mantissa_bits,
-                norm: H5Tget_norm(id) as i32,
-            })
-        } else {
-            return Ok(ElementType { class, size, order: -1, fields: Fields::None });
-        };
-        Ok(ElementType { class, size, order: order(id) as i32, fields })
-    })
+    Ok(locked(|| h5zquire::element_type(datatype.id(), H5Dread as *const c_void))?)
 }

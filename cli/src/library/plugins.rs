@@ -53,7 +53,7 @@ pub(crate) fn may_load_filters() -> Result<bool> {
 ///
 /// # Errors
 /// Says why the file cannot be loaded, or which symbol it lacks.
-pub(crate) fn filter_of(path: &Path) -> Result<(c_int, String)> {
+pub(crate) fn load_filter(path: &Path) -> Result<(c_int, String)> {
     const FILTER: c_int = 0;
     let library = open(path)?;
     // SAFETY: HDF5 prescribes these signatures, and that the second returns its class for a filter plugin.
@@ -80,7 +80,7 @@ pub(super) fn loaded() -> Option<PathBuf> {
     // SAFETY: `collect` has the signature that is expected, and gets the list that it expects.
     unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut paths).cast()) };
     // The program itself, which has no path, holds the filter's code, too, but none of its functions for others.
-    paths.into_iter().find(|path| path.is_absolute() && filter_of(path).is_ok_and(|(filter, _)| filter == FILTER_ID))
+    paths.into_iter().find(|path| path.is_absolute() && load_filter(path).is_ok_and(|(filter, _)| filter == FILTER_ID))
 }
 
 /// Opens a shared library. It is never closed, since HDF5 will load it again soon.

@@ -100,7 +100,7 @@ impl Form {
         })
     }
 
-    /// Whether a value is more than its bytes.
+    /// Whether a value is its bytes alone.
     fn is_plain(&self) -> bool {
         match self {
             Self::Plain(_) => true,

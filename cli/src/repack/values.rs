@@ -70,7 +70,7 @@ fn stream(task: &Task, codec: &Codec, buffers: &mut Buffers, read: &ReadChunk) -
         copy_common(&read.ranges, values, &whole, &mut padded);
         values = &padded;
     }
-    if !kept::occur(&source.missing, values, layout) {
+    if !source.missing.iter().any(|&bits| kept::occurs(bits, values, layout)) {
         let fill = source.fill_value.map(|_| &source.filling[..]);
         return Ok((codec.compress(options, &source.numbers, chunk, fill, values)?, false));
     }

@@ -10,8 +10,8 @@
 //! Chunk `n` has tray `n % trays` from the time it is fed until it is drained, so that at most `trays` chunks are on their way. A crew of one has no
 //! threads: the calling thread computes while it waits.
 //!
-//! Where the calling thread has nothing to fetch and nothing to store, the threads feed and drain as well, and it sleeps until all is done: with a thread on
-//! every core, it would have to wait for one each time.
+//! If the calling thread has nothing to fetch and nothing to store, the threads themselves feed and drain the trays, and the calling thread sleeps until all
+//! chunks are done. Otherwise it would wait for a core at every chunk, as there is a thread for each core.
 
 use std::fmt;
 use std::mem;
@@ -96,6 +96,12 @@ impl Fault {
 impl From<Failure> for Fault {
     fn from(failure: Failure) -> Self {
         Self { chunk: None, failure }
+    }
+}
+
+impl From<quire_codec::Error> for Fault {
+    fn from(error: quire_codec::Error) -> Self {
+        Self { chunk: None, failure: error.into() }
     }
 }
 
@@ -261,7 +267,7 @@ impl<W: Work> Crew<W> {
         }
         let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut state = self.shared.lock();
-        // Nothing is on its way when all chunks are drained, or none is fed.
+        // If all chunks that were fed are drained, nothing is on its way.
         while state.drained < state.fed && state.next_outcome().is_none() {
             state = match end {
                 None => self.shared.computed.wait(state).unwrap_or_else(PoisonError::into_inner),
@@ -276,8 +282,8 @@ impl<W: Work> Crew<W> {
         }
     }
 
-    /// Drains what is computed, up to as many chunks as there are trays, and feeds what there is room for, without waiting. A tray that is drained is fed at once:
-    /// threads that go on meanwhile are never without a chunk.
+    /// Drains the chunks that are computed, at most as many as there are trays, and feeds every free tray. Does not wait. A tray that is drained is fed at once, so
+    /// that the threads are never without a chunk.
     ///
     /// # Errors
     /// The first of the threads', of `store` and of `fetch`.
@@ -356,9 +362,10 @@ impl<W: Work> Shared<W> {
         let outcome = contained.unwrap_or_else(|failure| Err(failure.into()));
         let mut state = self.lock();
         *state.tray(chunk) = Tray { fetched, made, outcome: Some(outcome) };
-        // The caller waits for chunks in their order.
+        // Chunks are drained in their order: the calling thread waits for this one alone.
         let is_next = chunk == state.drained;
         if is_next && self.work.is_of_threads_alone() {
+            // Drains and feeds in place of the calling thread.
             while matches!(state.next_outcome(), Some(Ok(()))) {
                 let chunk = state.drained;
                 let tray = state.tray(chunk);
@@ -373,7 +380,7 @@ impl<W: Work> Shared<W> {
         if is_next && (state.drained == state.fed || state.next_outcome().is_some()) {
             self.computed.notify_one();
         }
-        // Threads that wait for a chunk that will never be fed end with the last one.
+        // No chunk will be fed any more: the threads that wait for one are to end.
         if state.begun == self.total {
             self.fed.notify_all();
         }

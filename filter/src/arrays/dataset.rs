@@ -139,7 +139,11 @@ impl Suitable {
         let touched = TouchedChunks::new(&extents.present, &extents.chunk, selection.start, selection.count)?;
         let all_chunks = extents.grid().map_or(u64::MAX, |grid| grid.count() as u64);
         // A file that is open for writing may change between two calls of HDF5: chunks move, and others take their place.
-        let can_read_beside = direction == Direction::Read && !is_writable && stored::has_list(library, dataset, &extents);
+        let may_read_beside = direction == Direction::Read && !is_writable && library.can_list_chunks();
+        let can_read_beside = may_read_beside && stored::are_listed_offsets_right(library, dataset, &extents);
+        if may_read_beside && !can_read_beside {
+            stored::log_wrong_offsets();
+        }
         let file = if can_read_beside { library.plain_file(file_id.id())? } else { None };
         Ok(Self {
             facts: Facts {

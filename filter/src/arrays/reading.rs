@@ -1,6 +1,8 @@
 //! What a thread does with one chunk of a dataset that is read.
 
+use std::fmt;
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
 use quire_codec::{Unverified, memory};
@@ -9,6 +11,7 @@ use quire_gpu::{ChunkRoom, Staging};
 use super::Outcome;
 use super::crew::{Fault, Fetched, Work};
 use super::dataset::Facts;
+use super::portions::{InPortions, PerChunk};
 use super::strided::{Stores, Strided};
 use crate::backend;
 use crate::callbacks::check_layout;
@@ -20,18 +23,43 @@ use crate::message::OsError;
 pub(super) struct Reading {
     pub(super) facts: Facts,
     pub(super) target: Strided,
-    /// Where the file has the chunks, by their numbers, if the threads read it; without that, the calling thread fetches them.
-    pub(super) source: Option<(File, Vec<Option<Location>>)>,
+    /// The file, if the threads read it; otherwise the calling thread fetches the chunks.
+    pub(super) source: Option<Source>,
     /// How values are stored in the array.
     pub(super) stores: Stores,
 }
 
-impl Work for Reading {
-    type Fetched = Fetched;
-    type Made = ();
+/// A file that threads read beside HDF5.
+pub(super) struct Source {
+    pub(super) file: File,
+    /// Where the file has the chunks, by their numbers.
+    pub(super) locations: Vec<Option<Location>>,
+}
 
-    fn compute(&self, chunk: usize, fetched: &mut Fetched, (): &mut ()) -> Result<(), Fault> {
-        Ok(self.read(chunk, fetched)?)
+impl Source {
+    /// Reads chunks.
+    pub(super) fn read(&self, chunks: Range<usize>, fetched: &mut PerChunk<Fetched>) -> Result<(), Fault> {
+        for (chunk, fetched) in chunks.clone().zip(fetched.for_chunks(chunks.len())?) {
+            match self.locations[chunk] {
+                Some(location) => {
+                    read_from(&self.file, location, fetched).map_err(|failure| Fault { chunk: Some(chunk), failure })?;
+                }
+                None => fetched.bytes.clear(),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Work for Reading {
+    type Fetched = PerChunk<Fetched>;
+    type Made = PerChunk<Vec<u8>>;
+
+    fn compute(&self, chunk: usize, fetched: &mut PerChunk<Fetched>, _: &mut PerChunk<Vec<u8>>) -> Result<(), Fault> {
+        if let Some(source) = &self.source {
+            source.read(self.chunks_of(chunk), fetched)?;
+        }
+        Ok(self.decode_to_array(chunk, &fetched.0[0])?)
     }
 
     fn chunk_bytes(&self) -> usize {
@@ -43,14 +71,18 @@ impl Work for Reading {
     }
 }
 
+impl InPortions for Reading {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn is_fetched(&self, _: usize) -> bool {
+        self.source.is_none()
+    }
+}
+
 impl Reading {
-    fn read(&self, chunk: usize, fetched: &mut Fetched) -> Outcome<()> {
-        if let Some((file, locations)) = &self.source {
-            match locations[chunk] {
-                Some(location) => read_from(file, location, fetched)?,
-                None => fetched.bytes.clear(),
-            }
-        }
+    fn decode_to_array(&self, chunk: usize, fetched: &Fetched) -> Outcome<()> {
         let overlap = self.facts.touched.overlap(chunk);
         let staging = backend::staging(self.facts.dense.bytes());
         with_kept_buffers(|kept| {
@@ -114,19 +146,14 @@ impl Facts {
     }
 }
 
-pub(super) fn read_from(file: &File, location: Location, fetched: &mut Fetched) -> Outcome<()> {
+fn read_from(file: &File, location: Location, fetched: &mut Fetched) -> Outcome<()> {
     let length = usize::try_from(location.bytes).map_err(|_| quire_codec::Error::OutOfMemory { bytes: location.bytes })?;
     memory::resize(&mut fetched.bytes, length)?;
     fetched.mask = location.mask;
     file.read_exact_at(&mut fetched.bytes, location.address).map_err(|error| {
         let Location { address, bytes, .. } = location;
-        match error.raw_os_error() {
-            Some(number) => {
-                Failure::hdf5(format_args!("its {bytes} bytes at {address} of the file cannot be read: {}", OsError(number)))
-            }
-            None => {
-                Failure::hdf5(format_args!("its {bytes} bytes at {address} of the file cannot be read: the file ends before"))
-            }
-        }
+        let reason: &dyn fmt::Display =
+            if error.raw_os_error().is_some() { &OsError::of(&error) } else { &"the file ends before" };
+        Failure::hdf5(format_args!("its {bytes} bytes at {address} of the file cannot be read: {reason}"))
     })
 }

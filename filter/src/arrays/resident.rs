@@ -6,8 +6,9 @@
 //! read       H5Dread_chunk, or their addresses    ─> tray ─> decompress on the GPU  ─> the array
 //! ```
 
-use std::fs::File;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::mem;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 use quire_codec::{Config, Unverified, memory};
 use quire_gpu::{ArrayAxes, Device, Part, Resident, ResidentStream};
@@ -15,13 +16,13 @@ use quire_gpu::{ArrayAxes, Device, Part, Resident, ResidentStream};
 use super::Outcome;
 use super::crew::{Fault, Fetched, Work};
 use super::dataset::Facts;
-use super::reading::read_from;
+use super::portions::{InPortions, PerChunk};
+use super::reading::Source;
 use super::strided::Strided;
 use crate::backend::resident;
 use crate::callbacks::check_layout;
 use crate::fence::with_kept_buffers;
 use crate::fill_value::MOST_ELEMENT_BYTES;
-use crate::h5api::chunks::Location;
 
 /// Bytes of the values of a portion, unless a chunk has more: enough for kernels to be fast, and few enough for HDF5 to begin soon.
 const PORTION_BYTES: u64 = 64 << 20;
@@ -40,15 +41,13 @@ pub(super) struct Portions {
 pub(super) struct ResidentWriting {
     pub(super) portions: Portions,
     config: Config<'static>,
-    /// Chunks that are in the file, the first ones, of a portion that is not done as well.
-    written: AtomicUsize,
 }
 
 /// A read into a GPU's memory.
 pub(super) struct ResidentReading {
     pub(super) portions: Portions,
-    /// Where the file has the chunks, by their numbers, if the threads read it; without that, the calling thread fetches them.
-    pub(super) source: Option<(File, Vec<Option<Location>>)>,
+    /// The file, if the threads read it; otherwise the calling thread fetches the chunks.
+    pub(super) source: Option<Source>,
 }
 
 impl Portions {
@@ -68,13 +67,8 @@ impl Portions {
     }
 
     /// Numbers of a portion's chunks.
-    pub(super) fn chunks_of(&self, portion: usize) -> std::ops::Range<usize> {
+    fn chunks_of(&self, portion: usize) -> Range<usize> {
         portion * self.chunks..((portion + 1) * self.chunks).min(self.facts.touched.count())
-    }
-
-    /// Number of chunks of the first portions.
-    pub(super) fn chunks_in(&self, portions: usize) -> usize {
-        (portions * self.chunks).min(self.facts.touched.count())
     }
 
     fn part<'a>(&self, chunk: usize, under: Option<&'a [u8]>) -> Part<'a> {
@@ -101,25 +95,28 @@ impl ResidentWriting {
     /// # Errors
     /// `Unsuitable` for chunks that depend on those before.
     pub(super) fn new(portions: Portions, config: &Config<'static>) -> Outcome<Self> {
-        Ok(Self { portions, config: resident::config(config)?, written: AtomicUsize::new(0) })
+        Ok(Self { portions, config: resident::config(config)? })
+    }
+}
+
+impl InPortions for ResidentWriting {
+    fn facts(&self) -> &Facts {
+        &self.portions.facts
     }
 
-    /// Number of chunks that are in the file, the first ones.
-    pub(super) fn written(&self) -> usize {
-        self.written.load(Ordering::Relaxed)
+    fn chunks_of(&self, portion: usize) -> Range<usize> {
+        self.portions.chunks_of(portion)
     }
 
-    /// Takes note that a chunk is in the file. Chunks are written in their order.
-    pub(super) fn note_written(&self, chunk: usize) {
-        self.written.store(chunk + 1, Ordering::Relaxed);
+    fn is_fetched(&self, chunk: usize) -> bool {
+        !self.portions.facts.touched.overlap(chunk).is_whole
     }
 
-    /// Compresses chunks from `first` on, over what was fetched of those that the box covers in part.
-    pub(super) fn compress(&self, first: usize, fetched: &[Fetched]) -> Result<Vec<Vec<u8>>, Fault> {
+    fn compress(&self, first: usize, fetched: &[Fetched], made: &mut PerChunk<Vec<u8>>) -> Result<(), Fault> {
         let Portions { facts, axes, device, .. } = &self.portions;
         let mut old = memory::collect(fetched.iter().map(|_| None))?;
         for (number, fetched) in fetched.iter().enumerate() {
-            if !facts.touched.overlap(first + number).is_whole {
+            if self.is_fetched(first + number) {
                 let at = |failure| Fault { chunk: Some(first + number), failure };
                 let mut values = Vec::new();
                 memory::resize(&mut values, facts.dense.bytes()).map_err(|error| at(error.into()))?;
@@ -129,18 +126,19 @@ impl ResidentWriting {
         }
         let parts =
             memory::collect(old.iter().enumerate().map(|(number, old)| self.portions.part(first + number, old.as_deref())))?;
-        let streams = std::sync::Mutex::new(memory::collect(fetched.iter().map(|_| Vec::new()))?);
+        let streams = Mutex::new(made.for_chunks(fetched.len())?);
         let take = |chunk: usize, stream: &[u8]| {
-            let mut copy = Vec::new();
+            let lock = || streams.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut copy = mem::take(&mut lock()[chunk]);
+            copy.clear();
             memory::extend(&mut copy, stream)?;
-            streams.lock().unwrap_or_else(std::sync::PoisonError::into_inner)[chunk] = copy;
+            lock()[chunk] = copy;
             Ok(())
         };
         let resident = Resident { axes, parts: &parts, stream: None };
         // SAFETY: the caller of `Strided::new` vouches for the values, whose stream was waited for when the transfer began.
         let outcome = unsafe { device.compress_resident(&resident, &facts.layout, &self.config, &take) };
-        outcome.map_err(|failure| fault_behind(first, failure))?;
-        Ok(streams.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+        outcome.map_err(|failure| fault_behind(first, failure))
     }
 }
 
@@ -150,19 +148,12 @@ impl From<quire_gpu::Failure> for Fault {
     }
 }
 
-impl From<quire_codec::Error> for Fault {
-    fn from(error: quire_codec::Error) -> Self {
-        Self { chunk: None, failure: error.into() }
-    }
-}
-
 impl Work for ResidentWriting {
-    type Fetched = Vec<Fetched>;
-    type Made = Vec<Vec<u8>>;
+    type Fetched = PerChunk<Fetched>;
+    type Made = PerChunk<Vec<u8>>;
 
-    fn compute(&self, portion: usize, fetched: &mut Vec<Fetched>, made: &mut Vec<Vec<u8>>) -> Result<(), Fault> {
-        *made = self.compress(self.first_chunk(portion), fetched)?;
-        Ok(())
+    fn compute(&self, portion: usize, fetched: &mut PerChunk<Fetched>, made: &mut PerChunk<Vec<u8>>) -> Result<(), Fault> {
+        self.compress(self.first_chunk(portion), &fetched.0, made)
     }
 
     fn chunk_bytes(&self) -> usize {
@@ -174,27 +165,34 @@ impl Work for ResidentWriting {
     }
 }
 
-impl Work for ResidentReading {
-    type Fetched = Vec<Fetched>;
-    type Made = ();
+impl InPortions for ResidentReading {
+    fn facts(&self) -> &Facts {
+        &self.portions.facts
+    }
 
-    fn compute(&self, portion: usize, fetched: &mut Vec<Fetched>, (): &mut ()) -> Result<(), Fault> {
+    fn chunks_of(&self, portion: usize) -> Range<usize> {
+        self.portions.chunks_of(portion)
+    }
+
+    fn is_fetched(&self, _: usize) -> bool {
+        self.source.is_none()
+    }
+}
+
+impl Work for ResidentReading {
+    type Fetched = PerChunk<Fetched>;
+    type Made = PerChunk<Vec<u8>>;
+
+    fn compute(&self, portion: usize, fetched: &mut PerChunk<Fetched>, _: &mut PerChunk<Vec<u8>>) -> Result<(), Fault> {
         let Portions { facts, axes, device, .. } = &self.portions;
         let chunks = self.portions.chunks_of(portion);
         let first = chunks.start;
-        if let Some((file, locations)) = &self.source {
-            memory::reserve(fetched, chunks.len())?;
-            for chunk in chunks.clone() {
-                let mut read = Fetched::default();
-                if let Some(location) = locations[chunk] {
-                    read_from(file, location, &mut read).map_err(|failure| Fault { chunk: Some(chunk), failure })?;
-                }
-                fetched.push(read);
-            }
+        if let Some(source) = &self.source {
+            source.read(chunks.clone(), fetched)?;
         }
         let mut streams = Vec::new();
-        memory::reserve(&mut streams, fetched.len())?;
-        for (number, fetched) in fetched.iter().enumerate() {
+        memory::reserve(&mut streams, chunks.len())?;
+        for (number, fetched) in fetched.0.iter().enumerate() {
             let stream = if fetched.bytes.is_empty() {
                 ResidentStream::Value(first_bytes(&facts.filling))
             } else if fetched.mask & 1 == 1 {

@@ -1,12 +1,12 @@
 //! Which chunks a dataset has in its file, and where.
 //!
-//! HDF5 answers in two ways. Asked for one chunk by its offset (H5Dread_chunk, and H5Dget_chunk_storage_size where there are filters), it looks into the
-//! dataset's chunk index, as H5Dread does: that answer is right. Asked for all chunks (H5Dchunk_iter, H5Dget_chunk_info), it goes through the index. H5Dget_chunk_info_by_coord goes
-//! through the index as well, for each chunk anew.
+//! HDF5 answers in two ways. Asked for one chunk by its offset (H5Dread_chunk, and H5Dget_chunk_storage_size where there are filters), it looks the chunk up in the
+//! dataset's chunk index, as H5Dread does: that answer is right. Asked for all chunks (H5Dchunk_iter, H5Dget_chunk_info), it goes through the index.
+//! H5Dget_chunk_info_by_coord goes through the index as well, for each chunk anew.
 //!
-//! A B-tree keeps the offset of each chunk, so that who goes through it finds the offset there. An array keeps none: HDF5 counts, the last axis fastest. But
-//! the chunks of an extensible array lie in another order where the unlimited axis is not the first: the unlimited axis is the slowest one. Then HDF5 gives
-//! chunks the offsets of others (1.10.8, 1.14.6 and 2.0.0 do).
+//! A B-tree keeps the offset of each chunk, which HDF5 finds as it goes through. An array keeps no offsets: HDF5 counts the chunks, the last axis fastest. But in an
+//! extensible array the unlimited axis is the slowest, whichever axis it is. If it is not the first one, HDF5 gives chunks the offsets of others (1.10.8, 1.14.6 and
+//! 2.0.0 do).
 //!
 //! So HDF5's list is taken where the index keeps offsets, or where there is one way to count ([`Extents::can_only_count_in_one_way`]). Otherwise chunks are
 //! asked for one by one.
@@ -25,9 +25,9 @@ use crate::h5api::chunks::Location;
 const COMPARED: usize = 16;
 /// To look a chunk up takes HDF5 about as long as to go past this number of chunks.
 const PASSED_IN_A_LOOK_UP: u64 = 32;
-/// Bytes that HDF5 reads meanwhile as it goes past a chunk.
+/// Bytes that HDF5 reads in the time in which it goes past a chunk.
 const READ_IN_PASSING: u64 = 64;
-/// Of most types. It decides between two ways to the same result.
+/// Bytes of a value of most types. To choose between two ways to one result, that will do.
 const BYTES_OF_A_VALUE: u64 = 4;
 
 /// Extents of a dataset and of its chunks, slowest axis first.
@@ -79,18 +79,14 @@ impl Extents {
     }
 }
 
-/// Whether HDF5 has a list of a dataset's chunks whose offsets count.
-pub(super) fn has_list(library: &Library, dataset: hid_t, extents: &Extents) -> bool {
-    library.can_list_chunks() && are_listed_offsets_right(library, dataset, extents)
+/// Whether HDF5 finds the right offsets as it goes through a dataset's chunks.
+pub(super) fn are_listed_offsets_right(library: &Library, dataset: hid_t, extents: &Extents) -> bool {
+    library.index_keeps_offsets(dataset) || extents.can_only_count_in_one_way()
 }
 
-/// Whether HDF5 finds the right offsets as it goes through a dataset's chunks.
-fn are_listed_offsets_right(library: &Library, dataset: hid_t, extents: &Extents) -> bool {
-    let are_right = library.index_keeps_offsets(dataset) || extents.can_only_count_in_one_way();
-    if !are_right {
-        backend::log_once(format_args!("a dataset's chunks are asked for one by one: HDF5 may list them at wrong offsets"));
-    }
-    are_right
+/// Logs why a list of chunks is not taken.
+pub(super) fn log_wrong_offsets() {
+    backend::log_once(format_args!("a dataset's chunks are asked for one by one: HDF5 may list them at wrong offsets"));
 }
 
 /// Where the file has the chunks that a box touches, by their numbers, from a list that counts. Nothing if the list contradicts itself or the look-up: then
@@ -129,9 +125,14 @@ pub(crate) fn offsets(library: &Library, dataset: hid_t) -> Outcome<Vec<Vec<u64>
     let grid = extents.grid()?;
     let there = library.number_of_chunks(dataset)?;
     let mut numbers = Vec::new();
-    if there == grid.count() as u64 {
+    let is_whole = there == grid.count() as u64;
+    let is_list_right = is_whole || are_listed_offsets_right(library, dataset, &extents);
+    if !is_list_right {
+        log_wrong_offsets();
+    }
+    if is_whole {
         numbers = memory::collect(0..grid.count())?;
-    } else if has_list(library, dataset, &extents) {
+    } else if is_list_right && library.can_list_chunks() {
         let mut outcome = Ok(());
         library.each_chunk(dataset, grid.rank(), |offset, _| {
             if outcome.is_ok() {
@@ -144,7 +145,7 @@ pub(crate) fn offsets(library: &Library, dataset: hid_t) -> Outcome<Vec<Vec<u64>
         let has_filters = !library.filters(properties.id())?.is_empty();
         let read = if has_filters { 0 } else { extents.values_of_a_chunk().saturating_mul(BYTES_OF_A_VALUE) };
         let look_up_all = (PASSED_IN_A_LOOK_UP + read / READ_IN_PASSING).saturating_mul(grid.count() as u64);
-        if there.saturating_mul(there) / 2 < look_up_all && are_listed_offsets_right(library, dataset, &extents) {
+        if is_list_right && there.saturating_mul(there) / 2 < look_up_all {
             for number in 0..there {
                 note(&grid, &library.nth_offset(dataset, number)?[..grid.rank()], &mut numbers)?;
             }

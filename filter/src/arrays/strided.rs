@@ -103,8 +103,7 @@ impl Strided {
         are_apart(count, &self.strides, self.size)
     }
 
-    /// The lowest of the box's bytes, and how many there are from that on to the highest; `None` where they are more than the
-    /// machine can address.
+    /// The lowest byte of the box, and the number of bytes from there to its end; see [`span`].
     pub(crate) fn span(&self, count: &[u64]) -> Option<(u64, u64)> {
         span(self.address as u64, count, &self.strides, self.size)
     }
@@ -193,7 +192,8 @@ impl Strided {
     }
 }
 
-/// Whether no two values share a byte, as far as strides that are sorted show it.
+/// Whether no two values share a byte: sorted by size, each stride leads past all values along the axes with smaller strides. Values in other strides may be
+/// apart as well, but count as if they were not.
 pub(crate) fn are_apart(count: &[u64], strides: &[isize], size: usize) -> bool {
     if count.contains(&0) {
         return true;
@@ -213,8 +213,8 @@ pub(crate) fn are_apart(count: &[u64], strides: &[isize], size: usize) -> bool {
     })
 }
 
-/// The lowest byte of values of `size` bytes in strides of bytes, and how many there are from that on to the highest: none where there are no values. `None` where
-/// they are more than the machine can address.
+/// The lowest byte of values of `size` bytes in strides of bytes, and the number of bytes from there to the end of the highest value: 0 without values. `None`
+/// where they are more than the machine can address.
 pub(crate) fn span(address: u64, count: &[u64], strides: &[isize], size: usize) -> Option<(u64, u64)> {
     if count.contains(&0) {
         return Some((address, 0));

@@ -5,9 +5,10 @@ use std::io::Write as _;
 
 use quire_codec::{AdaptPolicy, ByteOrder, Config, ErrorBound, Layout, Scalar, Shape};
 
-use super::crew::{Crew, Work};
+use super::crew::Crew;
 use super::dataset::Facts;
-use super::reading::Reading;
+use super::portions::InPortions;
+use super::reading::{Reading, Source};
 use super::strided::{Dense, Stores, Strided};
 use super::threads_for;
 use super::touched::TouchedChunks;
@@ -33,12 +34,12 @@ fn strided(values: &mut [f32], count: &[u64]) -> Strided {
     unsafe { Strided::new(values.as_mut_ptr().cast(), 4, strides) }
 }
 
-fn run<W: Work>(crew: &mut Crew<W>, total: usize, mut store: impl FnMut(&W::Made)) {
+fn run<W: InPortions>(crew: &mut Crew<W>, total: usize, mut store: impl FnMut(&[u8])) {
     while crew.drained() < total {
         let step = crew.step(
-            |_, _, _| Ok(()),
+            |_, _, fetched| Ok(fetched.for_chunks(1).map(|_| ())?),
             |_, _, _, made| {
-                store(made);
+                made.0.iter().for_each(|stream| store(stream));
                 Ok(())
             },
         );
@@ -69,7 +70,7 @@ fn an_array_goes_to_a_file_and_comes_back() {
         // The last chunk is not in the file.
         *locations.last_mut().expect("chunks") = None;
         let mut found = vec![0f32; total];
-        let source = Some((file.try_clone().expect("a descriptor"), locations));
+        let source = Some(Source { file: file.try_clone().expect("a descriptor"), locations });
         let reading = Reading {
             facts: facts(&[0; 3], &EXTENTS),
             target: strided(&mut found, &EXTENTS),

@@ -11,48 +11,76 @@ use hdf5_sys::h5i::hid_t;
 use quire_codec::{Error, memory};
 use quire_gpu::Device;
 
-use super::crew::{Crew, Fault, Fetched, Work as _};
+use super::crew::{Crew, Fault};
 use super::dataset::{Direction, Facts, Selection, Suitable};
-use super::reading::Reading;
+use super::portions::{InPortions, StoredChunks};
+use super::reading::{Reading, Source};
 use super::resident::{Portions, ResidentReading, ResidentWriting};
 use super::stored;
 use super::strided::{Stores, Strided};
-use super::touched::MOST_AXES;
 use super::writing::Writing;
 use super::{Outcome, threads_for};
 use crate::backend::{self, resident};
 use crate::c_api::check_readable;
-use crate::fence::Failure;
+use crate::fence::{Failure, try_box};
 use crate::h5api::Library;
 use crate::h5api::chunks::ChunkFunctions;
 
-/// Listing the chunks of a dataset takes about a sixteenth of the time that HDF5 takes to read them: where fewer are wanted, HDF5 reads those.
+/// HDF5 lists all chunks of a dataset in about a sixteenth of the time in which it reads them. So the list pays if this share of the chunks, or more, is read.
 const LISTING_PAYS_FROM: u64 = 16;
 
 /// A transfer on its way. Dropping it leaves the chunks that are not written yet as they were.
 pub(crate) struct Transfer {
     // Dropped first: its threads use nothing of the rest, but the functions must not outlive the library.
-    job: Job,
+    job: Box<dyn Job>,
     functions: ChunkFunctions,
     library: Library,
     dataset: hid_t,
+    direction: Direction,
+    /// Chunks that a write has put into the file: the first ones.
+    written: usize,
     /// A transfer that has failed is not taken up again.
     has_failed: bool,
 }
 
-enum Job {
-    Write(Crew<Writing>),
-    Read(Crew<Reading>),
-    WriteResident(Crew<ResidentWriting>),
-    ReadResident(Crew<ResidentReading>),
+/// The crew of a transfer.
+trait Job {
+    fn facts(&self) -> &Facts;
+    /// Chunks of the portions that are done.
+    fn chunks_drained(&self) -> usize;
+    fn step(&mut self, stored: &StoredChunks<'_>, written: &mut usize) -> Result<(), Fault>;
+    fn wait(&mut self, timeout: Option<Duration>);
+}
+
+impl<W: InPortions> Job for Crew<W> {
+    fn facts(&self) -> &Facts {
+        self.work().facts()
+    }
+
+    fn chunks_drained(&self) -> usize {
+        self.work().chunks_of(self.drained()).start.min(self.facts().touched.count())
+    }
+
+    fn step(&mut self, stored: &StoredChunks<'_>, written: &mut usize) -> Result<(), Fault> {
+        Crew::step(
+            self,
+            |work, portion, fetched| stored.fetch(work, portion, fetched),
+            |work, portion, fetched, made| stored.store(work, portion, fetched, made, written),
+        )
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) {
+        Crew::wait(self, timeout);
+    }
 }
 
 /// Most threads that hand portions to a GPU: one works on a portion while another waits for HDF5 or for the GPU.
 const MOST_RESIDENT_THREADS: usize = 3;
 
-/// Bytes of the chunks that threads gather at once for a GPU. HDF5 waits for the first chunk, which the others hold up: they share the memory's bandwidth.
+/// Bytes of the chunks that threads gather at once for a GPU. The threads share the memory's bandwidth: the more gather at once, the later is the first chunk done,
+/// for which HDF5 waits.
 const GATHERED_AT_ONCE: usize = 64 << 20;
-/// Most threads that gather for a GPU. More of them wait for trays, and to wake them up takes the time of HDF5's thread: 1.3 of 36 ms with 16 threads.
+/// Most threads that gather for a GPU. More would wait for trays, and to wake them takes the time of the thread that calls HDF5.
 const MOST_THAT_GATHER: usize = 12;
 
 /// How far a transfer is, in chunks.
@@ -96,18 +124,8 @@ impl Transfer {
         let total = facts.touched.count();
         check_memory(&memory, selection.count, gpu.is_some())?;
         let functions = library.chunk_functions()?;
-        let job = match direction {
-            Direction::Write => {
-                if let Some(gpu) = gpu {
-                    let writing = ResidentWriting::new(Portions::new(facts, memory, gpu)?, &config)?;
-                    let portions = writing.portions.count();
-                    let threads = threads_for(portions, threads, None)?.min(MOST_RESIDENT_THREADS);
-                    Job::WriteResident(Crew::start(writing, portions, threads)?)
-                } else {
-                    let threads = threads_for(total, threads, Some(&config))?.min(most_that_gather(facts.dense.bytes()));
-                    Job::Write(Crew::start(Writing { facts, source: memory, config }, total, threads)?)
-                }
-            }
+        let source = match direction {
+            Direction::Write => None,
             Direction::Read => {
                 if !memory.values_are_apart(selection.count) {
                     return Err(Error::invalid(
@@ -115,45 +133,42 @@ impl Transfer {
                     )
                     .into());
                 }
-                let list = file.filter(|_| all_chunks / LISTING_PAYS_FROM <= total as u64);
-                let source = match list {
-                    Some(file) => stored::locations(&library, dataset, &facts.touched)?.map(|locations| (file, locations)),
+                match file.filter(|_| all_chunks / LISTING_PAYS_FROM <= total as u64) {
+                    Some(file) => {
+                        stored::locations(&library, dataset, &facts.touched)?.map(|locations| Source { file, locations })
+                    }
                     None => None,
-                };
-                if let Some(gpu) = gpu {
-                    let reading = ResidentReading { portions: Portions::new(facts, memory, gpu)?, source };
-                    let portions = reading.portions.count();
-                    let threads = threads_for(portions, threads, None)?.min(MOST_RESIDENT_THREADS);
-                    Job::ReadResident(Crew::start(reading, portions, threads)?)
-                } else {
-                    let threads = threads_for(total, threads, None)?;
-                    let value = facts.layout.scalar.element_size() as u64;
-                    let stores =
-                        Stores::for_bytes(selection.count.iter().fold(value, |bytes, &count| bytes.saturating_mul(count)));
-                    Job::Read(Crew::start(Reading { facts, target: memory, source, stores }, total, threads)?)
                 }
             }
         };
-        Ok(Self { job, functions, library, dataset, has_failed: false })
+        let job: Box<dyn Job> = match (direction, gpu) {
+            (Direction::Write, Some(gpu)) => {
+                let writing = ResidentWriting::new(Portions::new(facts, memory, gpu)?, &config)?;
+                let portions = writing.portions.count();
+                try_box(Crew::start(writing, portions, resident_threads(portions, threads)?)?)?
+            }
+            (Direction::Write, None) => {
+                let threads = threads_for(total, threads, Some(&config))?.min(most_that_gather(facts.dense.bytes()));
+                try_box(Crew::start(Writing { facts, source: memory, config }, total, threads)?)?
+            }
+            (Direction::Read, Some(gpu)) => {
+                let reading = ResidentReading { portions: Portions::new(facts, memory, gpu)?, source };
+                let portions = reading.portions.count();
+                try_box(Crew::start(reading, portions, resident_threads(portions, threads)?)?)?
+            }
+            (Direction::Read, None) => {
+                let threads = threads_for(total, threads, None)?;
+                let value = facts.layout.scalar.element_size() as u64;
+                let stores = Stores::for_bytes(selection.count.iter().fold(value, |bytes, &count| bytes.saturating_mul(count)));
+                try_box(Crew::start(Reading { facts, target: memory, source, stores }, total, threads)?)?
+            }
+        };
+        Ok(Self { job, functions, library, dataset, direction, written: 0, has_failed: false })
     }
 
     pub(crate) fn progress(&self) -> Progress {
-        let done = match &self.job {
-            Job::Write(crew) => crew.drained(),
-            Job::Read(crew) => crew.drained(),
-            Job::WriteResident(crew) => crew.work().written(),
-            Job::ReadResident(crew) => crew.work().portions.chunks_in(crew.drained()),
-        };
-        Progress { done, total: self.facts().touched.count() }
-    }
-
-    fn facts(&self) -> &Facts {
-        match &self.job {
-            Job::Write(crew) => &crew.work().facts,
-            Job::Read(crew) => &crew.work().facts,
-            Job::WriteResident(crew) => &crew.work().portions.facts,
-            Job::ReadResident(crew) => &crew.work().portions.facts,
-        }
+        let done = if self.direction == Direction::Write { self.written } else { self.job.chunks_drained() };
+        Progress { done, total: self.job.facts().touched.count() }
     }
 
     /// Does what HDF5 has to do now: writes the streams that are made, reads those that will be wanted next.
@@ -165,106 +180,8 @@ impl Transfer {
             let failure = Error::invalid("the transfer has failed before: end it, and begin another one").into();
             return Err(Broken { failure, place: None });
         }
-        // The program may have shrunk the dataset since the last step. H5Dwrite_chunk takes a chunk that begins where the dataset ends: it would show up when the
-        // dataset grows again.
-        let extents = match self.library.extents(self.dataset) {
-            Ok(extents) => extents,
-            Err(failure) => return Err(self.broken(failure.into())),
-        };
-        let check = |origin: &[u64; MOST_AXES]| -> Outcome<()> {
-            if extents.iter().zip(origin).all(|(extent, first)| first < extent) {
-                return Ok(());
-            }
-            Err(Failure::hdf5(format_args!(
-                "the dataset has been resized to {extents:?} meanwhile, and the chunk is beyond its end"
-            )))
-        };
-        let (library, functions, dataset) = (&self.library, &self.functions, self.dataset);
-        let fetch = |origin: &[u64; MOST_AXES], fetched: &mut Fetched| -> Outcome<()> {
-            check(origin)?;
-            fetched.mask = library.read_chunk(functions, dataset, origin, &mut fetched.bytes)?;
-            Ok(())
-        };
-        let outcome = match &mut self.job {
-            Job::Write(crew) => crew.step(
-                |work, chunk, fetched| {
-                    let overlap = work.facts.touched.overlap(chunk);
-                    if !overlap.is_whole {
-                        fetch(&overlap.origin, fetched)?;
-                    }
-                    Ok(())
-                },
-                |work, chunk, fetched, made| {
-                    let overlap = work.facts.touched.overlap(chunk);
-                    if !overlap.is_whole {
-                        // Since it was fetched, another thread of the program may have written to the rest of the chunk.
-                        let mut now = Fetched::default();
-                        fetch(&overlap.origin, &mut now)?;
-                        if now != *fetched {
-                            made.clear();
-                            work.compute(chunk, &mut now, made)?;
-                        }
-                    }
-                    check(&overlap.origin)?;
-                    Ok(library.write_chunk(functions, dataset, &overlap.origin, made)?)
-                },
-            ),
-            Job::WriteResident(crew) => crew.step(
-                |work, portion, fetched| {
-                    let touched = &work.portions.facts.touched;
-                    for chunk in work.portions.chunks_of(portion) {
-                        let (overlap, mut found) = (touched.overlap(chunk), Fetched::default());
-                        if !overlap.is_whole {
-                            fetch(&overlap.origin, &mut found).map_err(|failure| Fault { chunk: Some(chunk), failure })?;
-                        }
-                        memory::push(fetched, found)?;
-                    }
-                    Ok(())
-                },
-                |work, portion, fetched, made| {
-                    let touched = &work.portions.facts.touched;
-                    for (chunk, (fetched, made)) in work.portions.chunks_of(portion).zip(fetched.iter().zip(made)) {
-                        let at = |failure| Fault { chunk: Some(chunk), failure };
-                        let overlap = touched.overlap(chunk);
-                        if !overlap.is_whole {
-                            // As above.
-                            let mut now = Fetched::default();
-                            fetch(&overlap.origin, &mut now).map_err(at)?;
-                            if now != *fetched {
-                                *made = work.compress(chunk, &[now])?.swap_remove(0);
-                            }
-                        }
-                        check(&overlap.origin).map_err(at)?;
-                        library.write_chunk(functions, dataset, &overlap.origin, made).map_err(at)?;
-                        work.note_written(chunk);
-                    }
-                    Ok(())
-                },
-            ),
-            Job::Read(crew) => crew.step(
-                |work, chunk, fetched| {
-                    if work.source.is_none() {
-                        fetch(&work.facts.touched.overlap(chunk).origin, fetched)?;
-                    }
-                    Ok(())
-                },
-                |_, _, _, _| Ok(()),
-            ),
-            Job::ReadResident(crew) => crew.step(
-                |work, portion, fetched| {
-                    let chunks = if work.source.is_none() { work.portions.chunks_of(portion) } else { 0..0 };
-                    for chunk in chunks {
-                        let mut found = Fetched::default();
-                        let origin = work.portions.facts.touched.overlap(chunk).origin;
-                        fetch(&origin, &mut found).map_err(|failure| Fault { chunk: Some(chunk), failure })?;
-                        memory::push(fetched, found)?;
-                    }
-                    Ok(())
-                },
-                |_, _, _, _| Ok(()),
-            ),
-        };
-        match outcome {
+        let stored = StoredChunks::of(&self.library, &self.functions, self.dataset);
+        match stored.map_err(Fault::from).and_then(|stored| self.job.step(&stored, &mut self.written)) {
             Ok(()) => Ok(self.progress()),
             Err(fault) => Err(self.broken(fault)),
         }
@@ -272,12 +189,7 @@ impl Transfer {
 
     /// Waits until there is something for [`Transfer::step`] to do, or the time is up.
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) {
-        match &mut self.job {
-            Job::Write(crew) => crew.wait(timeout),
-            Job::Read(crew) => crew.wait(timeout),
-            Job::WriteResident(crew) => crew.wait(timeout),
-            Job::ReadResident(crew) => crew.wait(timeout),
-        }
+        self.job.wait(timeout);
     }
 
     /// Takes a transfer to its end.
@@ -293,13 +205,11 @@ impl Transfer {
 
     fn broken(&mut self, fault: Fault) -> Broken {
         self.has_failed = true;
-        let is_write = matches!(self.job, Job::Write(_) | Job::WriteResident(_));
-        let direction = if is_write { Direction::Write } else { Direction::Read };
-        let touched = &self.facts().touched;
+        let touched = &self.job.facts().touched;
         let place = fault.chunk.and_then(|chunk| {
             // Without memory for its place the failure is told all the same.
             let origin = memory::collect(touched.overlap(chunk).origin.into_iter().take(touched.rank())).ok()?;
-            Some(Place { origin, progress: self.progress(), direction })
+            Some(Place { origin, progress: self.progress(), direction: self.direction })
         });
         Broken { failure: fault.failure, place }
     }
@@ -327,9 +237,14 @@ impl From<Failure> for Broken {
     }
 }
 
+/// The number of threads for this number of portions, in a GPU's memory.
+fn resident_threads(portions: usize, argument: u32) -> Outcome<usize> {
+    Ok(threads_for(portions, argument, None)?.min(MOST_RESIDENT_THREADS))
+}
+
 /// Most threads for a write of chunks of this length.
 fn most_that_gather(chunk_bytes: usize) -> usize {
-    if backend::has_staging(chunk_bytes) { most_that_gather_for_a_gpu(chunk_bytes) } else { usize::MAX }
+    if backend::open_for_staging(chunk_bytes).is_some() { most_that_gather_for_a_gpu(chunk_bytes) } else { usize::MAX }
 }
 
 /// Most threads for a write to a GPU, of chunks of this length.

@@ -6,6 +6,7 @@ use quire_gpu::{Chunk, ChunkRoom};
 use super::Outcome;
 use super::crew::{Fault, Fetched, Work};
 use super::dataset::Facts;
+use super::portions::{InPortions, PerChunk};
 use super::strided::Strided;
 use super::touched::Overlap;
 use crate::backend;
@@ -19,10 +20,29 @@ pub(super) struct Writing {
 }
 
 impl Work for Writing {
-    type Fetched = Fetched;
-    type Made = Vec<u8>;
+    type Fetched = PerChunk<Fetched>;
+    type Made = PerChunk<Vec<u8>>;
 
-    fn compute(&self, chunk: usize, fetched: &mut Fetched, made: &mut Vec<u8>) -> Result<(), Fault> {
+    fn compute(&self, chunk: usize, fetched: &mut PerChunk<Fetched>, made: &mut PerChunk<Vec<u8>>) -> Result<(), Fault> {
+        self.compress(chunk, &fetched.0, made)
+    }
+
+    fn chunk_bytes(&self) -> usize {
+        self.facts.dense.bytes()
+    }
+}
+
+impl InPortions for Writing {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn is_fetched(&self, chunk: usize) -> bool {
+        !self.facts.touched.overlap(chunk).is_whole
+    }
+
+    fn compress(&self, chunk: usize, fetched: &[Fetched], made: &mut PerChunk<Vec<u8>>) -> Result<(), Fault> {
+        let (fetched, made) = (&fetched[0], &mut made.for_chunks(1)?[0]);
         let overlap = self.facts.touched.overlap(chunk);
         let outcome: Outcome<()> = with_kept_buffers(|kept| {
             let staging = backend::staging(self.facts.dense.bytes());
@@ -37,10 +57,6 @@ impl Work for Writing {
             })
         });
         Ok(outcome?)
-    }
-
-    fn chunk_bytes(&self) -> usize {
-        self.facts.dense.bytes()
     }
 }
 

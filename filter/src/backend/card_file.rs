@@ -9,6 +9,7 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::os::fd::AsRawFd as _;
 
+use crate::environment::read_file;
 use crate::message::{Message, OsError};
 
 /// The device file of a card.
@@ -18,10 +19,10 @@ impl CardFile {
     /// The file of the card with this address on the PCI bus.
     pub(super) fn open(bus_id: Option<&str>) -> Result<Self, NoFile> {
         let facts = path(format_args!("/proc/driver/nvidia/gpus/{}/information", bus_id.ok_or(NoFile::BusUnknown)?));
-        let facts = File::open(facts.as_str()).map_err(|error| NoFile::FactsUnreadable(os_error(&error)))?;
+        let facts = File::open(facts.as_str()).map_err(|error| NoFile::FactsUnreadable(OsError::of(&error)))?;
         let minor = device_minor(facts).ok_or(NoFile::MinorMissing)?;
         let device = path(format_args!("/dev/nvidia{minor}"));
-        Self::at(device.as_str()).map_err(|error| NoFile::Unavailable(minor, os_error(&error)))
+        Self::at(device.as_str()).map_err(|error| NoFile::Unavailable(minor, OsError::of(&error)))
     }
 
     /// Who may not write to the file can lock all of it, but no byte.
@@ -29,8 +30,8 @@ impl CardFile {
         File::options().read(true).write(true).open(path).or_else(|_| File::open(path)).map(Self)
     }
 
-    /// Whether the file as a whole is now locked by this process; false where another one has locked it.
-    pub(super) fn lock(&self) -> io::Result<bool> {
+    /// Locks the file as a whole, without waiting. False where another process has locked it.
+    pub(super) fn try_lock(&self) -> io::Result<bool> {
         match self.0.try_lock() {
             Ok(()) => Ok(true),
             Err(TryLockError::WouldBlock) => Ok(false),
@@ -38,14 +39,14 @@ impl CardFile {
         }
     }
 
-    /// Closing would not unlock it: a forked child may have the file open as well. What cannot be unlocked could not be locked before.
+    /// Closing would not unlock the file: a forked child may have it open as well. An error is passed over: a file that cannot be unlocked was never locked.
     pub(super) fn unlock(&self) {
         let _ = self.0.unlock();
     }
 
-    /// Whether a byte of the file is now locked by this process; false where another one has locked it. An error where the system has no such locks, and where
-    /// this process may not write to the file.
-    pub(super) fn lock_byte(&self, index: usize) -> io::Result<bool> {
+    /// Locks a byte of the file, without waiting. False where another process has locked it. An error where the system has no such locks, and where this process
+    /// may not write to the file.
+    pub(super) fn try_lock_byte(&self, index: usize) -> io::Result<bool> {
         match self.set_byte(index, libc::F_WRLCK) {
             Ok(()) => Ok(true),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
@@ -53,7 +54,7 @@ impl CardFile {
         }
     }
 
-    /// What cannot be unlocked could not be locked before.
+    /// An error is passed over: a byte that cannot be unlocked was never locked.
     pub(super) fn unlock_byte(&self, index: usize) {
         let _ = self.set_byte(index, libc::F_UNLCK);
     }
@@ -91,27 +92,15 @@ impl fmt::Display for NoFile {
     }
 }
 
-fn os_error(error: &io::Error) -> OsError {
-    OsError(error.raw_os_error().unwrap_or(0))
-}
-
 /// A path on the stack: std copies long paths alone.
 fn path(text: fmt::Arguments<'_>) -> Message<128> {
     Message::new(text)
 }
 
 /// The number N of a card's `/dev/nvidiaN`, from what the driver says of the card: the line of "Device Minor".
-fn device_minor(mut facts: impl io::Read) -> Option<u32> {
+fn device_minor(facts: impl io::Read) -> Option<u32> {
     let mut bytes = [0; 4096];
-    let mut length = 0;
-    while length < bytes.len() {
-        match facts.read(&mut bytes[length..]) {
-            Ok(0) => break,
-            Ok(more) => length += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return None,
-        }
-    }
+    let length = read_file(facts, &mut bytes).ok()?;
     let text = std::str::from_utf8(&bytes[..length]).ok()?;
     text.lines().find_map(|line| line.strip_prefix("Device Minor:")?.trim().parse().ok())
 }

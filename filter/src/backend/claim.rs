@@ -10,7 +10,7 @@
 //!
 //! A context takes 0.5 GB of a card's memory, and 0.15 to 0.25 s of a core to make. Both are wasted where the card has no time for one more process. So a
 //! process that opens a card claims it, and no other process opens the card until the claim is given back. The process keeps the claim while more than half
-//! of its work, by time, finds no place on the card ([`super::turn`]). Places go from process to process, so that the last one to open the card can tell. It
+//! of its work, by time, finds no place on the card ([`super::turn`]). All processes get places in turns, so that the one that opened the card last can tell. It
 //! gives the claim back when it finds places, or has no chunks, at two looks in a row, and when it ends. With MPS and with long chunks, a card has more
 //! places, and more processes open it.
 //!
@@ -55,9 +55,9 @@ impl Claim {
     }
 
     fn on_shared(shared: &'static SharedCard) -> Option<Self> {
-        match shared.file.lock_byte(BYTE) {
+        match shared.file.try_lock_byte(BYTE) {
             Ok(true) => Some(Self::Held(shared)),
-            Ok(false) => shared.was_unused_at(UNUSED_LOOKS).then_some(Self::NotNeeded),
+            Ok(false) => shared.look_whether_unused(UNUSED_LOOKS).then_some(Self::NotNeeded),
             Err(_) => Some(Self::NotNeeded),
         }
     }
@@ -66,7 +66,7 @@ impl Claim {
     pub(super) fn keep_while_card_is_full(self, goes_on: impl Fn() -> bool) {
         let Self::Held(card) = self else { return };
         let _ = card.times_since_last_asked();
-        // Time counts when a chunk ends. One look may see none of a long chunk.
+        // The time of a chunk is counted when the chunk ends, so that one look may miss a long chunk.
         let mut free_looks = 0;
         while goes_on() && free_looks < 2 {
             thread::sleep(LOOK);
@@ -124,7 +124,7 @@ mod tests {
         let _claim = Claim::on_shared(stopped).expect("nobody has it");
         let is_refused = || Claim::on_shared(looking).is_none();
         assert!((1..UNUSED_LOOKS).all(|_| is_refused()));
-        assert!(user.file.lock().expect("a lock"), "it is used");
+        assert!(user.file.try_lock().expect("a lock"), "it is used");
         assert!((0..2 * UNUSED_LOOKS).all(|_| is_refused()));
         user.file.unlock();
         assert!((1..UNUSED_LOOKS).all(|_| is_refused()), "the count begins anew");

@@ -10,19 +10,17 @@
 //!
 //! # One process after another
 //!
-//! The driver opens one context at a time. 16 processes that open an H100 at once have it after 2.5 to 3.9 s, in which each of them computes 0.26 to 0.53 s
-//! on a core that the chunks need: 16 ranks that meet after every 8 chunks took 22 to 30 ms a round in place of 17.5. A process that is alone has the GPU
-//! after 0.22 s. So there is a [`Gate`]: processes open it one after another, and those who wait go on with the CPU's work. Then the first one has the GPU after
-//! 0.7 s, and the sum of all was 9.7 GB/s from there on, in place of 7.6 until 2.5 s had passed.
+//! The driver opens one context at a time. If 16 processes open an H100 at once, none of them has it before 2.5 s, and each computes meanwhile, on a core that the
+//! chunks need. So there is a [`Gate`]: processes open the GPU one after another, and those that wait go on with the CPU's work. Then the first one has the GPU
+//! after 0.7 s.
 //!
 //! A process opens no GPU that has no time for one more: see [`super::claim`].
 //!
 //! # Ranks that wait for one another
 //!
 //! The thread takes 0.15 to 0.25 s of a core. Where each core has a rank and ranks meet, all of them wait for the rank on that core. So in ranks of a job the
-//! thread has a low priority: it gets the time in which ranks wait, and a tenth of a core besides. In the first second, 16 such ranks then compressed 7.6 GB/s in
-//! place of 5.0, where the CPU alone has 8.2. Processes that nobody started as ranks keep their priority: 16 that never waited had the GPU one by one each
-//! 0.3 s, and each 1.8 s at a low priority.
+//! thread has a low priority: it gets the time in which ranks wait, and a tenth of a core besides. In their first second, 16 such ranks then compress half as much
+//! again. Processes that nobody started as ranks keep their priority: they do not wait for one another, and at a low priority each opening takes six times as long.
 //!
 //! And while no core is idle, a rank's work counts a hundredth: it opens the GPU after 5 s. So a job that writes for two seconds opens none: it would lose
 //! time by that and gain none. A job that writes for longer loses some tenths of a second in all.
@@ -95,11 +93,11 @@ pub(super) fn note_work(choice: Choice, taken: Duration) {
     }
 }
 
-/// Whether the GPU's state is known, so that asking for it takes no time. Begins to open it where that pays.
+/// Has a thread open the GPU, once the CPU has had enough work for it. After `Ok` the opening is over: to ask for the GPU takes no time.
 ///
 /// # Errors
 /// Why the CPU has this chunk.
-pub(super) fn is_over(choice: Choice) -> Result<(), Obstacle> {
+pub(super) fn open_if_it_pays(choice: Choice) -> Result<(), Obstacle> {
     match STATE.load(Ordering::Acquire) {
         _ if ENDS.load(Ordering::Relaxed) => return Err(Obstacle::Ending),
         OVER => return Ok(()),
@@ -131,8 +129,8 @@ impl Gate {
         GATE.get_or_init(|| Self(File::open("/dev/nvidiactl").ok()))
     }
 
-    /// Whether the caller may open a GPU now.
-    fn enter(&self) -> bool {
+    /// Enters the gate, if no other process is there, without waiting. Whether the caller may open a GPU now.
+    fn try_enter(&self) -> bool {
         !self.0.as_ref().is_some_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
     }
 
@@ -159,7 +157,7 @@ fn begin(choice: Choice) -> Result<(), Obstacle> {
         drop(claim);
         return refused(Obstacle::LowMemory);
     }
-    if !Gate::of_this_machine().enter() {
+    if !Gate::of_this_machine().try_enter() {
         drop(claim);
         return refused(Obstacle::OthersOpen);
     }
@@ -185,8 +183,8 @@ impl Drop for End {
     }
 }
 
-/// Notes that the GPU is opened by the caller, who waits for it.
-pub(super) fn is_over_now() {
+/// Notes that the caller has asked for the GPU and waited for it, so that no thread is started for that.
+pub(super) fn note_opened_by_caller() {
     let _ = STATE.compare_exchange(WAITING, OVER, Ordering::AcqRel, Ordering::Relaxed);
 }
 
@@ -262,14 +260,14 @@ mod tests {
         let path = std::env::temp_dir().join(format!("quire-gate-{}", std::process::id()));
         let gate = || Gate(Some(File::create(&path).expect("a file")));
         let (ours, theirs) = (gate(), gate());
-        assert!(ours.enter() && !theirs.enter());
+        assert!(ours.try_enter() && !theirs.try_enter());
         ours.leave();
-        assert!(theirs.enter() && !ours.enter());
+        assert!(theirs.try_enter() && !ours.try_enter());
         drop(theirs);
-        assert!(ours.enter(), "the other process has ended");
+        assert!(ours.try_enter(), "the other process has ended");
         std::fs::remove_file(path).expect("there");
         let nowhere = [Gate(None), Gate(None)];
-        assert!(nowhere.iter().all(Gate::enter), "without the file nobody waits");
+        assert!(nowhere.iter().all(Gate::try_enter), "without the file nobody waits");
         nowhere.iter().for_each(Gate::leave);
     }
 }

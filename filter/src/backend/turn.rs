@@ -31,9 +31,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// A process that comes back to the card within this time keeps it busy.
 ///
-/// Two processes that take turns have a chunk compressed every 350 to 400 us, however short it is. A process alone has one of 64^3 in 150 us, and in 260 us
-/// where all cores are busy; and the other process compresses on its own core meanwhile. So two places are worth having only where a process does other work
-/// between its chunks, for longer than this.
+/// Two processes that take turns have a chunk compressed every 350 us or more, however short it is. A process alone compresses short chunks faster, and the other
+/// one has its own core meanwhile. So two places are worth having only if a process does other work between its chunks, for longer than this.
 const SOON: Duration = Duration::from_micros(200);
 
 /// The places of a card, for chunks of one size.
@@ -47,10 +46,9 @@ enum Places {
 
 /// How many processes may use a card at once, for chunks of this many uncompressed bytes.
 ///
-/// By turns, a card does some 2500 chunks a second, however long they are. A process alone that does nothing else has more of 64^3 f32, 6000 a second. One that
-/// writes them through HDF5 has fewer, 1800. With chunks of 128^3 (8 MiB) 2500 a second are 20 GB/s, twice what 16 cores compress. It takes 12 processes to
-/// ask for that number, as each has 4 ms of its own work with a chunk. With MPS 16 processes compress 17 GB/s with 64^3 and 38 with 128^3, which is more than
-/// their cores do. But their cores decompress short chunks faster than that.
+/// By turns, a card does some 2500 chunks a second, however long they are. With short chunks, one process that writes them through HDF5 asks for nearly that many.
+/// With chunks of 8 MiB that number is twice what 16 cores compress, and it takes 12 processes to ask for so many, as each has its own work with a chunk. With MPS,
+/// 16 processes get more from a card than from their cores. But their cores decompress short chunks faster than the card.
 fn places(contexts: Contexts, direction: Direction, chunk_bytes: usize) -> Places {
     const MIB: usize = 1 << 20;
     match (contexts, direction) {
@@ -105,13 +103,13 @@ pub(super) fn describe(device: &'static Device) -> &'static str {
 impl Turn {
     /// Leave for a chunk, if the card is free for it.
     pub(super) fn take(device: &'static Device, direction: Direction, chunk_bytes: usize) -> Result<Self, Obstacle> {
-        let Some(card) = shared(device.card()) else { return Ok(Self::of_right()) };
+        let Some(card) = shared(device.card()) else { return Ok(Self::without_lock()) };
         let is_held = card.take(places(device.card().contexts(), direction, chunk_bytes))?;
         Ok(Self(is_held.then(|| (card, Instant::now()))))
     }
 
-    /// Leave that nobody is asked for.
-    pub(super) fn of_right() -> Self {
+    /// Leave to use a card that this process does not lock.
+    pub(super) fn without_lock() -> Self {
         Self(None)
     }
 }
@@ -128,7 +126,9 @@ impl Drop for Turn {
 /// A card that processes share, by places in its device file.
 pub(super) struct SharedCard {
     pub(super) file: CardFile,
+    /// [`PAUSE`], but in tests.
     pause: Duration,
+    /// [`SOON`], but in tests.
     soon: Duration,
     users: Mutex<Users>,
     /// Nanoseconds in which threads of this process had a place.
@@ -150,7 +150,7 @@ struct Users {
     comes_back_soon: bool,
     /// When the process, which has found no place, asks again.
     asks_again: Option<Instant>,
-    /// At how many looks in a row the first place, which is always taken first, was free.
+    /// The number of looks in a row at which the first place was free. A process takes the first place before all others.
     unused_looks: u32,
 }
 
@@ -163,7 +163,7 @@ impl SharedCard {
         Self { file, pause, soon, users: Mutex::default(), on_the_card: AtomicU64::new(0), elsewhere: AtomicU64::new(0) }
     }
 
-    /// Whether a place is held now, for one more thread. Where the system refuses to lock, nothing is held and the card is used.
+    /// Takes a place for one more thread, without waiting. False where the system refuses to lock: then nothing is held, and the card is used.
     fn take(&self, places: Places) -> Result<bool, Obstacle> {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         if users.threads == 0 {
@@ -178,7 +178,7 @@ impl SharedCard {
                 Places::Each(count) => (count, false),
                 Places::TwoOrBoth => (2, users.comes_back_soon),
             };
-            users.has_first = match self.file.lock() {
+            users.has_first = match self.file.try_lock() {
                 Ok(is_locked) => is_locked,
                 Err(error) => {
                     drop(users);
@@ -188,9 +188,10 @@ impl SharedCard {
                     return Ok(false);
                 }
             };
-            // Who wants both has none without the first.
-            let mut bytes = if users.has_first == wants_both { 1..count } else { 0..0 };
-            users.byte = bytes.find(|&byte| self.file.lock_byte(byte).unwrap_or(false));
+            // The process needs no other place beside the first one, unless it wants both. And if it wants both, no other place is of use without the first.
+            let wants_another = if users.has_first { wants_both } else { !wants_both };
+            let others = if wants_another { 1..count } else { 0..0 };
+            users.byte = others.into_iter().find(|&byte| self.file.try_lock_byte(byte).unwrap_or(false));
             if !users.has_first && users.byte.is_none() {
                 users.asks_again = Instant::now().checked_add(self.pause);
                 return Err(Obstacle::Busy);
@@ -214,16 +215,16 @@ impl SharedCard {
         }
     }
 
-    /// Looks whether the card is unused, for a process that does not have it open. True if it was unused at this many looks in a row. There is no look within
-    /// [`PAUSE`] of the last one, as each takes the first place for a moment.
-    pub(super) fn was_unused_at(&self, looks: u32) -> bool {
+    /// Looks whether the card is unused, for a process that does not have it open. True if it was unused at this many looks in a row. Each look locks the first
+    /// place for a moment. So there is none within [`PAUSE`] of the last one, and the answer is false.
+    pub(super) fn look_whether_unused(&self, looks: u32) -> bool {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         if users.asks_again.is_some_and(|time| now < time) {
             return false;
         }
         users.asks_again = now.checked_add(self.pause);
-        let is_free = self.file.lock().unwrap_or(false);
+        let is_free = self.file.try_lock().unwrap_or(false);
         if is_free {
             self.file.unlock();
         }
@@ -339,13 +340,13 @@ mod tests {
         let path = std::env::temp_dir().join(format!("quire-unused-{}", std::process::id()));
         std::fs::write(&path, "").expect("a file");
         let (ours, looking) = (shared_file(&path, Duration::ZERO), shared_file(&path, Duration::ZERO));
-        assert_eq!([1, 2, 3].map(|_| looking.was_unused_at(2)), [false, true, true]);
+        assert_eq!([1, 2, 3].map(|_| looking.look_whether_unused(2)), [false, true, true]);
         assert_eq!(ours.take(Each(1)).ok(), Some(true), "a look leaves no lock");
-        assert!(!looking.was_unused_at(2), "the card is used");
+        assert!(!looking.look_whether_unused(2), "the card is used");
         ours.give_back();
-        assert_eq!([1, 2].map(|_| looking.was_unused_at(2)), [false, true], "the count begins anew");
+        assert_eq!([1, 2].map(|_| looking.look_whether_unused(2)), [false, true], "the count begins anew");
         let patient = shared_file(&path, Duration::from_secs(600));
-        assert_eq!([1, 2, 3].map(|_| patient.was_unused_at(1)), [true, false, false], "no look within the pause");
+        assert_eq!([1, 2, 3].map(|_| patient.look_whether_unused(1)), [true, false, false], "no look within the pause");
         std::fs::remove_file(path).expect("there");
     }
 

@@ -1,5 +1,7 @@
 //! The functions, called as C calls them.
 
+mod hostile;
+
 use std::ffi::CString;
 use std::ptr::{null, null_mut};
 
@@ -199,4 +201,29 @@ fn a_panic_is_a_status() {
     let (status, text) =
         call(|result| unsafe { deliver(result, contain(|| -> Result<Bytes> { panic!("a test of the fence") })) });
     assert_eq!((status, text.as_slice()), (INTERNAL, &b"internal error, please report it: a test of the fence"[..]));
+}
+
+#[test]
+fn options_and_cd_values_convert_to_each_other() {
+    // SAFETY: a string.
+    let words_of = |options: &CStr| call(|result| unsafe { quire_cd_values(options.as_ptr(), result) });
+    let options_of = |words: &[c_uint]| {
+        // SAFETY: a slice with its length.
+        let (status, text) = call(|result| unsafe { quire_options(words.as_ptr(), words.len(), result) });
+        (status, String::from_utf8(text).expect("UTF-8"))
+    };
+    let words: [c_uint; 3] = [513, 3539053052, 1062232653];
+    // SAFETY: words are bytes.
+    let bytes = unsafe { slice::from_raw_parts(words.as_ptr().cast(), size_of_val(&words)) };
+    assert_eq!(words_of(c"abs=1e-3,coding=bitshuffle"), (OK, bytes.to_vec()));
+    assert_eq!(options_of(&words), (OK, "abs=1e-3,coding=bitshuffle".to_owned()));
+    assert_eq!(options_of(&[2, 3]), (OK, "abs=1e-3".to_owned()), "a user's decimal");
+    let (status, reason) = words_of(c"abs=1,rel=1");
+    assert!(status == INVALID && String::from_utf8_lossy(&reason).contains("more than one bound"));
+    let (status, reason) = options_of(&[99]);
+    assert!(status == INVALID && reason.contains("mode 99 is unknown"), "{reason}");
+    // SAFETY: null has no words, and is no string.
+    assert_eq!(call(|result| unsafe { quire_options(null(), 0, result) }).0, INVALID);
+    // SAFETY: as above.
+    assert_eq!(call(|result| unsafe { quire_cd_values(null(), result) }).0, INVALID);
 }

@@ -7,8 +7,8 @@ use hdf5_sys::h5::{haddr_t, herr_t, hsize_t};
 use hdf5_sys::h5i::hid_t;
 use quire_codec::{Error, memory};
 
-use super::datasets::{DEFAULT, Outcome};
-use super::{Library, MAX_DATASPACE_RANK};
+use super::datasets::DEFAULT;
+use super::{Library, MAX_DATASPACE_RANK, Outcome};
 
 type WriteChunk = unsafe extern "C" fn(hid_t, hid_t, u32, *const hsize_t, usize, *const c_void) -> herr_t;
 type ReadChunk = unsafe extern "C" fn(hid_t, hid_t, *const hsize_t, *mut u32, *mut c_void) -> herr_t;
@@ -34,15 +34,11 @@ impl Library {
     /// Whether a dataset's chunk index keeps the offset of each chunk, so that whoever goes through the index finds it there. B-trees do, arrays do not. HDF5 does
     /// not document this function, and may do without: then nothing is certain.
     pub(crate) fn index_keeps_offsets(&self, dataset: hid_t) -> bool {
-        type Get = unsafe extern "C" fn(hid_t, *mut c_int) -> herr_t;
         /// `H5D_CHUNK_IDX_BTREE`, `H5D_CHUNK_IDX_SINGLE` and `H5D_CHUNK_IDX_BT2`
         const KEEP_OFFSETS: [c_int; 3] = [0, 1, 5];
         // SAFETY: this is its signature in every HDF5 since 1.10; a C enum is an int.
-        let Ok(get) = (unsafe { self.function::<Get>(c"H5Dget_chunk_index_type") }) else { return false };
-        let mut found = -1;
-        // SAFETY: HDF5 checks the identifier and writes one int.
-        let returned = unsafe { get(dataset, &mut found) };
-        returned >= 0 && KEEP_OFFSETS.contains(&found)
+        let found: Outcome<c_int> = unsafe { self.ask_number(c"H5Dget_chunk_index_type", dataset) };
+        found.is_ok_and(|index| KEEP_OFFSETS.contains(&index))
     }
 
     /// The number of chunks that a dataset has in its file, after HDF5 has written what its cache has of them.

@@ -6,18 +6,15 @@ use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::ptr::null_mut;
 
 use hdf5_sys::h5::{herr_t, hsize_t};
-use hdf5_sys::h5d::{H5D_CHUNKED, H5D_FILL_TIME_NEVER, H5D_FILL_VALUE_USER_DEFINED};
+use hdf5_sys::h5d::{H5D_CHUNKED, H5D_FILL_TIME_NEVER};
 use hdf5_sys::h5f::H5F_ACC_RDWR;
 use hdf5_sys::h5i::hid_t;
 use quire_codec::memory;
 
-use super::{Library, MAX_DATASPACE_RANK};
+use super::{Library, MAX_DATASPACE_RANK, Outcome};
 use crate::fence::Failure;
 use crate::fill_value::MOST_ELEMENT_BYTES;
 use crate::message::{Lossy, OsError};
-
-/// A result that says which call has failed, and why.
-pub(super) type Outcome<T> = std::result::Result<T, Failure>;
 
 /// `H5P_DEFAULT`
 pub(super) const DEFAULT: hid_t = 0;
@@ -41,12 +38,9 @@ impl Owned<'_> {
 
 impl Drop for Owned<'_> {
     fn drop(&mut self) {
-        type Close = unsafe extern "C" fn(hid_t) -> herr_t;
+        // A failure leaves it open, which harms nobody.
         // SAFETY: this is the signature of every function that is named in this file to close an identifier.
-        if let Ok(close) = unsafe { self.library.function::<Close>(self.close) } {
-            // SAFETY: HDF5 checks identifiers. A failure leaves it open, which harms nobody.
-            unsafe { close(self.id) };
-        }
+        let _ = unsafe { self.library.ask::<herr_t>(self.close, self.id) };
     }
 }
 
@@ -100,17 +94,10 @@ impl Library {
         found
     }
 
-    pub(super) fn succeed(&self, function: &CStr, returned: herr_t) -> Outcome<c_int> {
-        if returned < 0 { Err(self.failure(function)) } else { Ok(returned) }
-    }
-
     /// Calls a function that makes an identifier of another one.
     pub(super) fn derive(&self, function: &'static CStr, of: hid_t, close: &'static CStr) -> Outcome<Owned<'_>> {
-        type Derive = unsafe extern "C" fn(hid_t) -> hid_t;
         // SAFETY: this is the signature of every function that is named in this file to make an identifier.
-        let derive = unsafe { self.function::<Derive>(function)? };
-        // SAFETY: HDF5 checks identifiers.
-        let id = unsafe { derive(of) };
+        let id: hid_t = unsafe { self.ask(function, of)? };
         if id < 0 { Err(self.failure(function)) } else { Ok(Owned { library: self, id, close }) }
     }
 
@@ -155,69 +142,38 @@ impl Library {
 
     /// Whether a dataset is stored in chunks.
     pub(crate) fn is_chunked(&self, dcpl: hid_t) -> Outcome<bool> {
-        type Get = unsafe extern "C" fn(hid_t) -> c_int;
         // SAFETY: this is its signature in every HDF5; a C enum is an int.
-        let get = unsafe { self.function::<Get>(c"H5Pget_layout")? };
-        // SAFETY: HDF5 checks identifiers.
-        Ok(self.succeed(c"H5Pget_layout", unsafe { get(dcpl) })? == H5D_CHUNKED as c_int)
+        Ok(unsafe { self.ask_int(c"H5Pget_layout", dcpl)? } == H5D_CHUNKED as c_int)
     }
 
     /// Whether HDF5 stores chunks at a dataset's edges without filters.
     pub(crate) fn leaves_edges_unfiltered(&self, dcpl: hid_t) -> Outcome<bool> {
-        type Get = unsafe extern "C" fn(hid_t, *mut c_uint) -> herr_t;
-        // SAFETY: this is its signature in every HDF5 since 1.10.
-        let get = unsafe { self.function::<Get>(c"H5Pget_chunk_opts")? };
-        let mut options = 0;
-        // SAFETY: HDF5 checks the identifier and writes one number, whose only bit means that.
-        self.succeed(c"H5Pget_chunk_opts", unsafe { get(dcpl, &mut options) })?;
+        // SAFETY: this is its signature in every HDF5 since 1.10. The only bit of the number means that.
+        let options: c_uint = unsafe { self.ask_number(c"H5Pget_chunk_opts", dcpl)? };
         Ok(options != 0)
     }
 
     /// The bytes with which HDF5 fills a new chunk, as far as the data do not: one element of a type of `size` bytes.
     pub(crate) fn filling(&self, dcpl: hid_t, type_id: hid_t, size: usize) -> Outcome<[u8; MOST_ELEMENT_BYTES]> {
-        type Number = unsafe extern "C" fn(hid_t, *mut c_int) -> herr_t;
-        type Get = unsafe extern "C" fn(hid_t, hid_t, *mut c_void) -> herr_t;
-        // SAFETY: these are their signatures in every HDF5 since 1.8; a C enum is an int.
-        let (time, defined, get) = unsafe {
-            (
-                self.function::<Number>(c"H5Pget_fill_time")?,
-                self.function::<Number>(c"H5Pfill_value_defined")?,
-                self.function::<Get>(c"H5Pget_fill_value")?,
-            )
-        };
-        let (mut when, mut status, mut bytes) = (0, 0, [0; MOST_ELEMENT_BYTES]);
-        assert!(size <= bytes.len(), "elements of the codec's types have 16 bytes and less");
-        // SAFETY: HDF5 checks the identifier and writes one int each.
-        let (time, defined) = unsafe { (time(dcpl, &mut when), defined(dcpl, &mut status)) };
-        self.succeed(c"H5Pget_fill_time", time)?;
-        self.succeed(c"H5Pfill_value_defined", defined)?;
+        // SAFETY: this is its signature in every HDF5; a C enum is an int.
+        let time: c_int = unsafe { self.ask_number(c"H5Pget_fill_time", dcpl)? };
+        let value = if time == H5D_FILL_TIME_NEVER as c_int { None } else { self.fill_value(dcpl, type_id, size)? };
         // Without a value, or if told never to fill, HDF5 writes zeros.
-        if status == H5D_FILL_VALUE_USER_DEFINED as c_int && when != H5D_FILL_TIME_NEVER as c_int {
-            // SAFETY: HDF5 writes one element of the type, which has `size` bytes.
-            self.succeed(c"H5Pget_fill_value", unsafe { get(dcpl, type_id, bytes.as_mut_ptr().cast()) })?;
-        }
-        Ok(bytes)
+        Ok(value.unwrap_or_default())
     }
 
     /// Whether a file is open for writing.
     pub(crate) fn is_writable(&self, file: hid_t) -> Outcome<bool> {
-        type Get = unsafe extern "C" fn(hid_t, *mut c_uint) -> herr_t;
         // SAFETY: this is its signature in every HDF5 since 1.8.
-        let get = unsafe { self.function::<Get>(c"H5Fget_intent")? };
-        let mut intent = 0;
-        // SAFETY: HDF5 checks the identifier and writes one number.
-        self.succeed(c"H5Fget_intent", unsafe { get(file, &mut intent) })?;
+        let intent: c_uint = unsafe { self.ask_number(c"H5Fget_intent", file)? };
         // Other bits are for SWMR.
         Ok(intent & H5F_ACC_RDWR != 0)
     }
 
     /// Whether a file's driver is the default one.
     fn has_default_driver(&self, access: hid_t) -> Outcome<bool> {
-        type Get = unsafe extern "C" fn(hid_t) -> hid_t;
         // SAFETY: this is its signature in every HDF5.
-        let get = unsafe { self.function::<Get>(c"H5Pget_driver")? };
-        // SAFETY: HDF5 checks identifiers.
-        let driver = unsafe { get(access) };
+        let driver: hid_t = unsafe { self.ask(c"H5Pget_driver", access)? };
         if driver < 0 {
             return Err(self.failure(c"H5Pget_driver"));
         }
@@ -249,7 +205,6 @@ impl Library {
     /// The file, to be read beside HDF5 at the addresses that HDF5 names; nothing where the driver is not the default one, or where addresses may not
     /// count from the file's start.
     pub(crate) fn plain_file(&self, file: hid_t) -> Outcome<Option<File>> {
-        type UserBlock = unsafe extern "C" fn(hid_t, *mut hsize_t) -> herr_t;
         type Handle = unsafe extern "C" fn(hid_t, hid_t, *mut *mut c_void) -> herr_t;
         if self.is_parallel(file)? {
             return Ok(None);
@@ -259,19 +214,16 @@ impl Library {
             return Ok(None);
         }
         let creation = self.derive(c"H5Fget_create_plist", file, c"H5Pclose")?;
-        // SAFETY: these are their signatures in every HDF5.
-        let (user_block, handle) =
-            unsafe { (self.function::<UserBlock>(c"H5Pget_userblock")?, self.function::<Handle>(c"H5Fget_vfd_handle")?) };
-        let mut bytes = 0;
-        // SAFETY: HDF5 checks the identifier and writes one number.
-        self.succeed(c"H5Pget_userblock", unsafe { user_block(creation.id, &mut bytes) })?;
-        if bytes != 0 {
+        // SAFETY: this is its signature in every HDF5.
+        let user_block: hsize_t = unsafe { self.ask_number(c"H5Pget_userblock", creation.id)? };
+        if user_block != 0 {
             // Before 1.14.4, HDF5's addresses do not count it (HDFGroup/hdf5#3003).
             return Ok(None);
         }
         let mut address: *mut c_void = null_mut();
-        // SAFETY: HDF5 checks identifiers and writes one address.
-        self.succeed(c"H5Fget_vfd_handle", unsafe { handle(file, access.id, &mut address) })?;
+        // SAFETY: this is its signature in every HDF5, which checks identifiers and writes one address.
+        let returned = unsafe { self.function::<Handle>(c"H5Fget_vfd_handle")?(file, access.id, &mut address) };
+        self.succeed(c"H5Fget_vfd_handle", returned)?;
         // SAFETY: this driver gives the address of its descriptor, an int, which is there as long as the file is open.
         let descriptor = unsafe { address.cast::<c_int>().read() };
         // One of our own: HDF5 may close the file while threads read.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import struct
 from pathlib import Path
 from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
@@ -43,19 +44,13 @@ class Task(NamedTuple):
     #: An array of one value.
     fill_value: npt.NDArray[Any] | None
 
-    def options_for_c(self) -> bytes:
-        """Raises ValueError for a text that C would see the beginning of alone."""
-        if "\0" in self.options:
-            raise ValueError(f"options {self.options!r} hold a character 0")
-        return self.options.encode()
-
     def fill_value_for_c(self) -> int | None:
         """The address of the fill value."""
         return None if self.fill_value is None else self.fill_value.ctypes.data
 
     def for_c(self) -> tuple[object, ...]:
         """The first arguments of the functions that compress arrays of the host."""
-        return self.options_for_c(), self.value_type, len(self.shape), _array(ctypes.c_uint64, self.shape), self.fill_value_for_c()
+        return _text(self.options), self.value_type, len(self.shape), _array(ctypes.c_uint64, self.shape), self.fill_value_for_c()
 
 
 class _Bytes(ctypes.Structure):
@@ -103,6 +98,8 @@ _FUNCTIONS: dict[str, tuple[type, ...]] = {
     "quire_device_compress_to_device": (_TEXT, _POINTER, _POINTER, _ADDRESS, _ADDRESS, _POINTER, _POINTER, _POINTER),
     "quire_device_decompress": (_POINTER, _POINTER, _POINTER, _POINTER),
     "quire_describe": (_POINTER, _LENGTH, _POINTER),
+    "quire_cd_values": (_TEXT, _POINTER),
+    "quire_options": (_POINTER, _LENGTH, _POINTER),
     "quire_info": (_POINTER,),
     "quire_h5_chunk_offsets": (_ID, _POINTER, _POINTER),
     "quire_h5_begin_write": (_ID, _POINTER, _POINTER, _NUMBER, _POINTER, _POINTER),
@@ -137,6 +134,13 @@ def _array(kind: Any, numbers: Iterable[int]) -> Any:
     """Numbers as an array of C."""
     listed = tuple(numbers)
     return (kind * len(listed))(*listed)
+
+
+def _text(options: str) -> bytes:
+    """Raises ValueError for a text that C would see the beginning of alone."""
+    if "\0" in options:
+        raise ValueError(f"options {options!r} hold a character 0")
+    return options.encode()
 
 
 def _call(function: Any, *arguments: object) -> bytes:
@@ -205,7 +209,7 @@ def device_compress(task: Task, chunks: Sequence[Strided]) -> list[bytes]:
     """The streams of chunks of the task's type and shape in a GPU's memory."""
     made: list[bytes] = [b""] * len(chunks)
     for numbers, given in _device_calls(task.value_type, chunks):
-        arguments = (task.options_for_c(), task.fill_value_for_c(), ctypes.byref(given))
+        arguments = (_text(task.options), task.fill_value_for_c(), ctypes.byref(given))
         for number, stream in zip(numbers, _call_for_streams(len(numbers), _LIBRARY.quire_device_compress, *arguments)):
             made[number] = stream
     return made
@@ -227,7 +231,7 @@ def device_compress_to_device(task: Task, chunks: Sequence[Strided], target: int
     used = 0
     for numbers, given in _device_calls(task.value_type, chunks):
         offsets, lengths = (ctypes.c_uint64 * len(numbers))(), (ctypes.c_uint64 * len(numbers))()
-        arguments = (task.options_for_c(), task.fill_value_for_c(), ctypes.byref(given), target + used, capacity - used, offsets, lengths)
+        arguments = (_text(task.options), task.fill_value_for_c(), ctypes.byref(given), target + used, capacity - used, offsets, lengths)
         _call(_LIBRARY.quire_device_compress_to_device, *arguments)
         for number, offset, length in zip(numbers, offsets, lengths):
             made[number] = (used + offset, length)
@@ -262,6 +266,17 @@ def _device_calls(value_type: int, chunks: Sequence[Strided]) -> Iterator[tuple[
 def describe(stream: Buffer) -> bytes:
     """The description of a stream, as JSON."""
     return _call(_LIBRARY.quire_describe, stream.ctypes.data, stream.nbytes)
+
+
+def cd_values(options: str) -> tuple[int, ...]:
+    """The filter's parameters in HDF5 for options as a text."""
+    words = _call(_LIBRARY.quire_cd_values, _text(options))
+    return struct.unpack(f"{len(words) // 4}I", words)
+
+
+def options(words: Sequence[int]) -> str:
+    """The options that parameters of the filter say."""
+    return _call(_LIBRARY.quire_options, (ctypes.c_uint32 * len(words))(*words), len(words)).decode()
 
 
 def info() -> bytes:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from . import datasets, library
 from .element_types import type_number
 from .messages import short
-from .options import FILTER_ID, cd_values, decimal, options, parse, parse_brick
+from .options import FILTER_ID, by_key, cd_values, decimal, options
 
 _KEYS = ("compression", "compression_opts")
 
@@ -143,20 +143,16 @@ class Quire(Mapping[str, Any]):
 
     def check(self, dtype: npt.DTypeLike, chunk: Sequence[int] | None = None) -> None:
         """Raises ValueError, with the reason, if values of this type cannot be compressed so, in chunks of this shape if one is given."""
-        extents, value = self._brick, np.zeros(1, dtype)
+        said, value = by_key(self.options), np.zeros(1, dtype)
+        extents = _brick(said.pop("brick", ""))
         # Without the brick: one value is no whole row.
-        words = (self._words[0] % (1 << 24), *self._words[1 + len(extents) :])
-        library.compress(library.Task(options(words), type_number(value.dtype), value.shape, None), [value])
+        text = ",".join(f"{key}={choice}" if choice else key for key, choice in said.items())
+        library.compress(library.Task(text, type_number(value.dtype), value.shape, None), [value])
         if chunk is not None and extents and prod(chunk) % extents[-1]:
             raise ValueError(
                 f"brick={_extents(extents)}: a chunk of {tuple(chunk)} has {prod(chunk)} values, which are no whole number of the brick's rows of "
                 f"{extents[-1]}: choose chunks of whole bricks, or of a multiple of {extents[-1]} values, or leave the brick out"
             )
-
-    @property
-    def _brick(self) -> tuple[int, ...]:
-        """The brick's extents; none without a brick."""
-        return self._words[1 : 1 + (self._words[0] >> 24)]
 
     def __getitem__(self, key: str) -> Any:
         if key not in _KEYS:
@@ -176,7 +172,7 @@ class Quire(Mapping[str, Any]):
         return hash(self._words)
 
     def __repr__(self) -> str:
-        said = parse(self.options)
+        said = by_key(self.options)
         return f"Quire({', '.join(f'{key}={_repr(key, value)}' for key, value in said.items())})"
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -208,11 +204,16 @@ def _extents(brick: Iterable[SupportsIndex]) -> str:
         raise ValueError(f"brick is {brick!r}: it must be 1 to 4 whole numbers, slowest first, such as (32, 32, 32)") from None
 
 
+def _brick(text: str) -> tuple[int, ...]:
+    """The extents of a brick such as `32x32x32`; none of an empty text."""
+    return tuple(map(int, text.split("x"))) if text else ()
+
+
 def _repr(key: str, value: str) -> str:
     if key == "lossless":
         return "True"
     if key == "brick":
-        return repr(parse_brick(value))
+        return repr(_brick(value))
     return repr(value) if value.isalpha() else value
 
 

@@ -101,7 +101,7 @@ const MOST_KEPT: i64 = 16 << 10;
 /// How a test is named, for a process that runs it alone.
 macro_rules! in_this_file {
     ($name:literal) => {
-        concat!("low_memory::whole_arrays::", $name)
+        concat!("tests::low_memory::whole_arrays::", $name)
     };
 }
 

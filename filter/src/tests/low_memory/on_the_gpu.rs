@@ -14,8 +14,8 @@ use quire_gpu::statistics;
 
 use super::processes::run;
 use super::refusing::{Refusals, refuse_everywhere};
-use crate::as_hdf5::filter;
 use crate::cd_values::CdValues;
+use crate::tests::as_hdf5::filter;
 
 const WRITE: c_uint = 0;
 const READ: c_uint = H5Z_FLAG_REVERSE;
@@ -75,7 +75,7 @@ impl Example {
 /// How a test is named, for a process that runs it alone.
 macro_rules! in_this_file {
     ($name:literal) => {
-        concat!("low_memory::on_the_gpu::", $name)
+        concat!("tests::low_memory::on_the_gpu::", $name)
     };
 }
 

@@ -7,7 +7,7 @@ use hdf5_sys::h5z::H5Z_FLAG_REVERSE;
 use quire_codec::{Coding, Unverified, Workspace};
 
 use crate::callbacks;
-use crate::low_memory::refusing::spare;
+use crate::tests::low_memory::refusing::spare;
 
 /// Calls the filter with `bytes` in malloc's memory. Returns the bytes that it leaves there, or `None` if it fails and has left them unchanged, or has stored them
 /// in a stream as they are.

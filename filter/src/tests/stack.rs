@@ -5,8 +5,8 @@ use std::thread::Builder;
 use hdf5_sys::h5z::H5Z_FLAG_REVERSE;
 use quire_codec::{ByteOrder, Config, ErrorBound, LEAST_STACK, Layout, Scalar, Shape};
 
-use crate::as_hdf5::filter;
 use crate::cd_values::CdValues;
+use crate::tests::as_hdf5::filter;
 
 #[test]
 fn the_filter_and_its_errors_fit_the_least_stack() {

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
-use crate::low_memory::whole_arrays::{Place, bytes_of};
+use crate::tests::low_memory::whole_arrays::{Place, bytes_of};
 
 /// The driver's library, and the first GPU's primary context.
 pub(crate) struct Driver {

@@ -11,10 +11,10 @@ use super::driver::Driver;
 use super::run_on_a_gpu;
 use crate::c_api::Bytes;
 use crate::c_api::device::{DeviceChunks, quire_device_compress, quire_device_compress_to_device, quire_device_decompress};
-use crate::low_memory::F32;
-use crate::low_memory::hdf5::Hdf5;
-use crate::low_memory::refusing::spare;
-use crate::low_memory::whole_arrays::{Place as _, boxes, bytes_of, outcome_of, refuse_each, smooth, split, taken};
+use crate::tests::low_memory::F32;
+use crate::tests::low_memory::hdf5::Hdf5;
+use crate::tests::low_memory::refusing::spare;
+use crate::tests::low_memory::whole_arrays::{Place as _, boxes, bytes_of, outcome_of, refuse_each, smooth, split, taken};
 
 /// Values of a chunk along its axes: few, as the emulator is slow.
 const CHUNK: [u64; 2] = [96, 100];
@@ -157,7 +157,7 @@ fn capacity() -> usize {
 /// How a test is named, for a process that runs it alone.
 macro_rules! in_this_file {
     ($name:literal) => {
-        concat!("low_memory::on_the_gpu::resident::", $name)
+        concat!("tests::low_memory::on_the_gpu::resident::", $name)
     };
 }
 

@@ -3,15 +3,15 @@
 use std::ffi::{CStr, c_void};
 use std::ptr::{null, null_mut};
 
-use super::arrays::{
+use super::super::arrays::{
     ArrayBox, ResidentBox, quire_compress_batch, quire_decompress_batch, quire_h5_begin_write, quire_h5_read, quire_h5_write,
 };
-use super::device::{DeviceChunks, quire_device_compress, quire_device_compress_to_device, quire_device_decompress};
-use super::*;
-use crate::low_memory::hdf5::{Dataset, Hdf5};
-use crate::low_memory::on_the_gpu::driver::Driver;
-use crate::low_memory::on_the_gpu::has_gpu;
-use crate::low_memory::processes::run;
+use super::super::device::{DeviceChunks, quire_device_compress, quire_device_compress_to_device, quire_device_decompress};
+use super::super::*;
+use crate::tests::low_memory::hdf5::{Dataset, Hdf5};
+use crate::tests::low_memory::on_the_gpu::driver::Driver;
+use crate::tests::low_memory::on_the_gpu::has_gpu;
+use crate::tests::low_memory::processes::run;
 
 const F32: u32 = 0;
 const EXTENTS: [u64; 2] = [4, 8];
@@ -167,7 +167,7 @@ fn array_box(start: *const u64, count: *const u64, strides: *const i64, values: 
 
 #[test]
 fn boxes_that_make_no_sense() {
-    let said = run("c_api::hostile::boxes_that_make_no_sense_are_errors");
+    let said = run("c_api::tests::hostile::boxes_that_make_no_sense_are_errors");
     said.lines().filter(|line| line.contains("skipped")).for_each(|line| println!("{line}"));
 }
 

@@ -9,7 +9,7 @@
 pub(crate) mod hdf5;
 pub(crate) mod on_the_gpu;
 pub(crate) mod processes;
-#[path = "../../codec/tests/common/refusing.rs"]
+#[path = "../../../codec/tests/common/refusing.rs"]
 pub(crate) mod refusing;
 mod whole_arrays;
 
@@ -23,11 +23,13 @@ use quire_codec::stages::adaptive::UserDictionary;
 use quire_codec::stages::dictionary;
 
 use self::refusing::{Refusals, Refusing, refuse, spare};
-use crate::as_hdf5::filter;
-use crate::c_api::{Bytes, NO_MEMORY, OK, quire_compress, quire_decompress, quire_describe, quire_free, quire_info};
+use crate::c_api::{
+    Bytes, NO_MEMORY, OK, quire_cd_values, quire_compress, quire_decompress, quire_describe, quire_free, quire_info,
+};
 use crate::cd_values::CdValues;
 use crate::dictionary::read as read_dictionary;
 use crate::element_type::{ElementType, Fields, IntegerFields};
+use crate::tests::as_hdf5::filter;
 
 #[global_allocator]
 static ALLOCATOR: Refusing = Refusing;
@@ -128,6 +130,8 @@ fn the_functions_of_c() {
             delivered(|result| unsafe { quire_describe(stream.as_ptr().cast(), stream.len(), result) })
         });
     }
+    // SAFETY: a string.
+    refuse_each("cd_values", || delivered(|result| unsafe { quire_cd_values(c"abs=1e-3,brick=8x8".as_ptr(), result) }));
     // SAFETY: the result can be written.
     refuse_each("info", || delivered(|result| unsafe { quire_info(result) }));
 }
