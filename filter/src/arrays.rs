@@ -24,9 +24,9 @@
 //!
 //! # Memory
 //!
-//! A transfer has [`TRAYS_A_THREAD`] trays for each thread. A tray has at most one stream from the file and one for the file, each at most 16 bytes longer than its
-//! chunk. Where the values are in a GPU's memory, a tray has the streams of a portion of chunks. Besides, a thread takes what the filter takes (`docs/guide.md`,
-//! memory), and room for a chunk if the chunk does not lie in one piece in the array.
+//! A transfer has [`TRAYS_A_THREAD`] trays for each thread. A tray has at most one stream from the file and one for the file, each at most 16 bytes longer than
+//! its chunk. Where the values are in a GPU's memory, a tray has the streams of a portion of chunks. Besides, a thread takes what the filter takes
+//! (`docs/guide.md`, memory), and room for a chunk if the chunk does not lie in one piece in the array.
 //!
 //! A thread that ends leaves its buffers to one of the next transfer (`fence::leave_buffers`). Chunks that go to a GPU are gathered and scattered in pinned
 //! memory (`backend::staging`), where there is some; then they take no memory of the thread.

@@ -400,8 +400,8 @@ fn report(callback: Callback, return_address: *const c_void, reason: &Failure) {
         if callback == Callback::Filter && library.has_filter_threads() {
             return Err(Error::invalid("filters must not call this HDF5 library"));
         }
-        // The other ranks may wait for this one in H5Dcreate. And h5py closes the file, which waits for the others, before it shows its exception. So only stderr
-        // tells the reason.
+        // The other ranks may wait for this one in H5Dcreate. And h5py closes the file, which waits for the others, before it shows its exception. So only
+        // stderr tells the reason.
         if callback == Callback::SetLocal && library.has_mpi() && backend::is_rank() {
             backend::say_once(format_args!("{reason}"));
         }

@@ -197,8 +197,8 @@ impl CdValues {
     }
 }
 
-/// Reads a mode's numbers from the words behind word 0, and gives back the words behind them, which are those of `set_local`. Numbers that the mode does not have
-/// are 0. Decimals are a user's: no words may follow them.
+/// Reads a mode's numbers from the words behind word 0, and gives back the words behind them, which are those of `set_local`. Numbers that the mode does not
+/// have are 0. Decimals are a user's: no words may follow them.
 fn take_numbers<'a>(mode: u32, words: &'a [u32], refused: Refused<'_>) -> Result<([f64; 2], &'a [u32])> {
     let bits = |low: u32, high: u32| f64::from_bits(u64::from(high) << 32 | u64::from(low));
     let given = words.len();

@@ -41,7 +41,8 @@ pub(crate) fn noted() -> Option<Name> {
 }
 
 /// Signals by which users, shells and the system ask a program to end. The parent passes them on to the child. The child has the actions that the program was
-/// started with. So a signal that the program's caller ignores ends neither: `nohup quire` outlives its terminal, and a script's `quire &` outlives an interrupt.
+/// started with. So a signal that the program's caller ignores ends neither: `nohup quire` outlives its terminal, and a script's `quire &` outlives an
+/// interrupt.
 const REQUESTS: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
 /// Exit code of a child process that panicked, lost its parent or could not write its output.

@@ -282,8 +282,8 @@ impl<W: Work> Crew<W> {
         }
     }
 
-    /// Drains the chunks that are computed, at most as many as there are trays, and feeds every free tray. Does not wait. A tray that is drained is fed at once, so
-    /// that the threads are never without a chunk.
+    /// Drains the chunks that are computed, at most as many as there are trays, and feeds every free tray. Does not wait. A tray that is drained is fed at
+    /// once, so that the threads are never without a chunk.
     ///
     /// # Errors
     /// The first of the threads', of `store` and of `fetch`.

@@ -1,12 +1,12 @@
 //! Which chunks a dataset has in its file, and where.
 //!
-//! HDF5 answers in two ways. Asked for one chunk by its offset (H5Dread_chunk, and H5Dget_chunk_storage_size where there are filters), it looks the chunk up in the
-//! dataset's chunk index, as H5Dread does: that answer is right. Asked for all chunks (H5Dchunk_iter, H5Dget_chunk_info), it goes through the index.
+//! HDF5 answers in two ways. Asked for one chunk by its offset (H5Dread_chunk, and H5Dget_chunk_storage_size where there are filters), it looks the chunk up in
+//! the dataset's chunk index, as H5Dread does: that answer is right. Asked for all chunks (H5Dchunk_iter, H5Dget_chunk_info), it goes through the index.
 //! H5Dget_chunk_info_by_coord goes through the index as well, for each chunk anew.
 //!
-//! A B-tree keeps the offset of each chunk, which HDF5 finds as it goes through. An array keeps no offsets: HDF5 counts the chunks, the last axis fastest. But in an
-//! extensible array the unlimited axis is the slowest, whichever axis it is. If it is not the first one, HDF5 gives chunks the offsets of others (1.10.8, 1.14.6 and
-//! 2.0.0 do).
+//! A B-tree keeps the offset of each chunk, which HDF5 finds as it goes through. An array keeps no offsets: HDF5 counts the chunks, the last axis fastest. But
+//! in an extensible array the unlimited axis is the slowest, whichever axis it is. If it is not the first one, HDF5 gives chunks the offsets of others (1.10.8,
+//! 1.14.6 and 2.0.0 do).
 //!
 //! So HDF5's list is taken where the index keeps offsets, or where there is one way to count ([`Extents::can_only_count_in_one_way`]). Otherwise chunks are
 //! asked for one by one.

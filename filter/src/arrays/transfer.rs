@@ -77,8 +77,8 @@ impl<W: InPortions> Job for Crew<W> {
 /// Most threads that hand portions to a GPU: one works on a portion while another waits for HDF5 or for the GPU.
 const MOST_RESIDENT_THREADS: usize = 3;
 
-/// Bytes of the chunks that threads gather at once for a GPU. The threads share the memory's bandwidth: the more gather at once, the later is the first chunk done,
-/// for which HDF5 waits.
+/// Bytes of the chunks that threads gather at once for a GPU. The threads share the memory's bandwidth: the more gather at once, the later is the first chunk
+/// done, for which HDF5 waits.
 const GATHERED_AT_ONCE: usize = 64 << 20;
 /// Most threads that gather for a GPU. More would wait for trays, and to wake them takes the time of the thread that calls HDF5.
 const MOST_THAT_GATHER: usize = 12;

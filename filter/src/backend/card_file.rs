@@ -44,8 +44,8 @@ impl CardFile {
         let _ = self.0.unlock();
     }
 
-    /// Locks a byte of the file, without waiting. False where another process has locked it. An error where the system has no such locks, and where this process
-    /// may not write to the file.
+    /// Locks a byte of the file, without waiting. False where another process has locked it. An error where the system has no such locks, and where this
+    /// process may not write to the file.
     pub(super) fn try_lock_byte(&self, index: usize) -> io::Result<bool> {
         match self.set_byte(index, libc::F_WRLCK) {
             Ok(()) => Ok(true),

@@ -10,17 +10,18 @@
 //!
 //! # One process after another
 //!
-//! The driver opens one context at a time. If 16 processes open an H100 at once, none of them has it before 2.5 s, and each computes meanwhile, on a core that the
-//! chunks need. So there is a [`Gate`]: processes open the GPU one after another, and those that wait go on with the CPU's work. Then the first one has the GPU
-//! after 0.7 s.
+//! The driver opens one context at a time. If 16 processes open an H100 at once, none of them has it before 2.5 s, and each computes meanwhile, on a core that
+//! the chunks need. So there is a [`Gate`]: processes open the GPU one after another, and those that wait go on with the CPU's work. Then the first one has the
+//! GPU after 0.7 s.
 //!
 //! A process opens no GPU that has no time for one more: see [`super::claim`].
 //!
 //! # Ranks that wait for one another
 //!
 //! The thread takes 0.15 to 0.25 s of a core. Where each core has a rank and ranks meet, all of them wait for the rank on that core. So in ranks of a job the
-//! thread has a low priority: it gets the time in which ranks wait, and a tenth of a core besides. In their first second, 16 such ranks then compress half as much
-//! again. Processes that nobody started as ranks keep their priority: they do not wait for one another, and at a low priority each opening takes six times as long.
+//! thread has a low priority: it gets the time in which ranks wait, and a tenth of a core besides. In their first second, 16 such ranks then compress half as
+//! much again. Processes that nobody started as ranks keep their priority: they do not wait for one another, and at a low priority each opening takes six times
+//! as long.
 //!
 //! And while no core is idle, a rank's work counts a hundredth: it opens the GPU after 5 s. So a job that writes for two seconds opens none: it would lose
 //! time by that and gain none. A job that writes for longer loses some tenths of a second in all.

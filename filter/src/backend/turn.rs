@@ -31,8 +31,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// A process that comes back to the card within this time keeps it busy.
 ///
-/// Two processes that take turns have a chunk compressed every 350 us or more, however short it is. A process alone compresses short chunks faster, and the other
-/// one has its own core meanwhile. So two places are worth having only if a process does other work between its chunks, for longer than this.
+/// Two processes that take turns have a chunk compressed every 350 us or more, however short it is. A process alone compresses short chunks faster, and the
+/// other one has its own core meanwhile. So two places are worth having only if a process does other work between its chunks, for longer than this.
 const SOON: Duration = Duration::from_micros(200);
 
 /// The places of a card, for chunks of one size.
@@ -46,8 +46,9 @@ enum Places {
 
 /// How many processes may use a card at once, for chunks of this many uncompressed bytes.
 ///
-/// By turns, a card does some 2500 chunks a second, however long they are. With short chunks, one process that writes them through HDF5 asks for nearly that many.
-/// With chunks of 8 MiB that number is twice what 16 cores compress, and it takes 12 processes to ask for so many, as each has its own work with a chunk. With MPS,
+/// By turns, a card does some 2500 chunks a second, however long they are. With short chunks, one process that writes them through HDF5 asks for nearly that
+/// many. With chunks of 8 MiB that number is twice what 16 cores compress, and it takes 12 processes to ask for so many, as each has its own work with a chunk.
+/// With MPS,
 /// 16 processes get more from a card than from their cores. But their cores decompress short chunks faster than the card.
 fn places(contexts: Contexts, direction: Direction, chunk_bytes: usize) -> Places {
     const MIB: usize = 1 << 20;
