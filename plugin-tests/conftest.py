@@ -129,7 +129,7 @@ def in_each_python(body: Callable[[], None]) -> Callable[[Python], None]:
     def test(python: Python) -> None:
         python(body)
 
-    test.__name__, test.__doc__, test.in_client = body.__name__, body.__doc__, body
+    test.__module__, test.__name__, test.__doc__, test.in_client = body.__module__, body.__name__, body.__doc__, body
     return test
 
 
