@@ -21,7 +21,7 @@ use quire_codec::stages::quantizer::Quantizer;
 use quire_codec::stages::tokens::{TokenOffset, Tokens, tokenize};
 use quire_codec::stages::value::Value;
 use quire_codec::stages::{book_choice, gaps, lanes};
-use quire_codec::{ByteOrder, CodebookPolicy, Config, Layout, Scalar, SettledBound, Shape, Workspace};
+use quire_codec::{ByteOrder, CodebookPolicy, Config, Layout, Scalar, SettledBound, SettledConfig, Shape, Workspace};
 
 fn main() {
     let repeats = std::env::args().nth(1).map_or(51, |text| text.parse().expect("REPEATS is a number"));
@@ -137,7 +137,7 @@ fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
     let elements = layout.shape.elements() as usize;
     let (mut codes, mut differences) = (vec![0; elements], vec![0; elements]);
     let (mut exceptions, mut restored) = (Bitmap::default(), chunk.to_vec());
-    let (mut workspace, config) = (Workspace::default(), SettledBound::Absolute(bound).into());
+    let (mut workspace, config) = (Workspace::default(), SettledConfig::of(SettledBound::Absolute(bound)));
     row("0 choose a predictor", None, chunk.len(), repeats, || {
         black_box(workspace.choose(chunk, &layout, &config).expect("memory"));
     });

@@ -36,7 +36,6 @@ use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::number::dispatch::with_float;
 use crate::quantize::decimal::divisor;
-use crate::quantize::fills::Span;
 use crate::quantize::last_digit;
 use crate::quantize::lattice;
 pub use far::span_of;
@@ -79,29 +78,27 @@ pub trait Compressor {
     fn decompress(&mut self, output: &mut Self::Output, chunk: &mut [u8]) -> std::result::Result<(), Self::Error>;
 }
 
+/// A compressor's stream, or its error.
+type Made<C> = std::result::Result<<C as Compressor>::Output, <C as Compressor>::Error>;
+
 /// Settles the configuration's bound and compresses a chunk with it. Compresses the chunk again where a ratio or a PSNR is not reached, and with the exact bits
 /// where the chunk does not shrink.
 ///
 /// # Errors
 /// Those of the compressor, `OutOfMemory`, and `InvalidArgument` for a bound that values of the type cannot have.
-pub fn with_settled_bound<C: Compressor>(
-    chunk: &[u8],
-    layout: &Layout,
-    config: &Config,
-    compressor: &mut C,
-) -> std::result::Result<C::Output, C::Error> {
-    let target = Target::of(chunk, layout, config)?;
-    let config = &match target {
-        Target::Bound(_, span) => config.with_span(span),
-        Target::Psnr(_) | Target::Ratio { .. } => {
-            Config { for_less_noise: true, ..config.with_span(far::span_of(chunk, layout, config)) }
-        }
-    };
+pub fn with_settled_bound<C: Compressor>(chunk: &[u8], layout: &Layout, config: &Config, compressor: &mut C) -> Made<C> {
+    if let Some(settled) = settled(chunk, layout, config)? {
+        let config = &settled.with_bound(config.bound);
+        return Settling { chunk, layout, config, compressor }.compress(settled.bound);
+    }
+    let config = &Config { for_less_noise: true, ..config.with_span(far::span_of(chunk, layout, config)) };
     let mut settling = Settling { chunk, layout, config, compressor };
-    match target {
-        Target::Bound(bound, _) => settling.compress(bound),
-        Target::Psnr(decibels) => settling.with_psnr(decibels),
-        Target::Ratio { ratio, ceiling } => settling.with_ratio(ratio, ceiling),
+    match config.bound {
+        ErrorBound::Psnr(decibels) => settling.with_psnr(decibels),
+        ErrorBound::Ratio { ratio, ceiling } => settling.with_ratio(ratio, ceiling),
+        ErrorBound::Absolute(_) | ErrorBound::Relative(_) | ErrorBound::PointwiseRelative(_) | ErrorBound::Lossless => {
+            unreachable!("these are settled without a stream")
+        }
     }
 }
 
@@ -112,49 +109,16 @@ pub fn with_settled_bound<C: Compressor>(
 /// # Errors
 /// `OutOfMemory`, and `InvalidArgument` for a bound that values of the type cannot have.
 pub fn settled<'a>(chunk: &[u8], layout: &Layout, config: &Config<'a>) -> Result<Option<SettledConfig<'a>>> {
-    Ok(match Target::of(chunk, layout, config)? {
-        Target::Bound(bound, span) => Some(config.with_span(span).with_bound(bound)),
-        Target::Psnr(_) | Target::Ratio { .. } => None,
-    })
-}
-
-/// What the stream of a chunk is to have.
-enum Target {
-    /// A settled bound. The span is that of the chunk's values that are not far.
-    Bound(SettledBound, Span),
-    /// A PSNR, in dB.
-    Psnr(f64),
-    /// A compression ratio.
-    Ratio { ratio: f64, ceiling: Option<f64> },
-}
-
-impl Target {
-    fn of(chunk: &[u8], layout: &Layout, config: &Config) -> Result<Self> {
-        check(layout, config)?;
-        let bound = match config.bound {
-            ErrorBound::Absolute(bound) => SettledBound::Absolute(bound),
-            ErrorBound::PointwiseRelative(share) => SettledBound::PointwiseRelative(share),
-            ErrorBound::Lossless => SettledBound::Lossless,
-            _ if layout.is_constant(chunk) => SettledBound::Lossless,
-            ErrorBound::Relative(share) => return Self::of_range(share, chunk, layout, config),
-            ErrorBound::Psnr(decibels) => return Ok(Self::Psnr(decibels)),
-            ErrorBound::Ratio { ratio, ceiling } => return Ok(Self::Ratio { ratio, ceiling }),
-        };
-        Ok(Self::Bound(bound, config.span))
-    }
-
-    /// Settles a share of the range.
-    fn of_range(share: f64, chunk: &[u8], layout: &Layout, config: &Config) -> Result<Self> {
-        let (counted, layout) = without_padding(chunk, layout)?;
-        let config = config.with_span(far::span_of(&counted, &layout, config));
-        let range = Range::of(&counted, &layout, &config);
-        let bound = if layout.scalar.is_float() {
-            Ladder::new(&counted, &layout, &config, range).settle(share * range.width())?
-        } else {
-            settle_integer(range.integer_share(share))
-        };
-        Ok(Self::Bound(bound, config.span))
-    }
+    check(layout, config)?;
+    let bound = match config.bound {
+        ErrorBound::Absolute(bound) => SettledBound::Absolute(bound),
+        ErrorBound::PointwiseRelative(share) => SettledBound::PointwiseRelative(share),
+        ErrorBound::Lossless => SettledBound::Lossless,
+        _ if layout.is_constant(chunk) => SettledBound::Lossless,
+        ErrorBound::Relative(share) => return Ok(Some(relative(share, chunk, layout, config)?)),
+        ErrorBound::Psnr(_) | ErrorBound::Ratio { .. } => return Ok(None),
+    };
+    Ok(Some(config.with_bound(bound)))
 }
 
 /// Checks that the configuration's bound is within its limits, and that values of the layout's type can have it.
@@ -171,6 +135,18 @@ pub fn check(layout: &Layout, config: &Config) -> Result<()> {
         ErrorBound::PointwiseRelative(_) | ErrorBound::Absolute(_) | ErrorBound::Relative(_) => Ok(()),
         ErrorBound::Psnr(_) | ErrorBound::Ratio { .. } | ErrorBound::Lossless => Ok(()),
     }
+}
+
+/// Settles a share of the range.
+fn relative<'a>(share: f64, chunk: &[u8], layout: &Layout, config: &Config<'a>) -> Result<SettledConfig<'a>> {
+    let (counted, layout) = without_padding(chunk, layout)?;
+    let config = config.with_span(far::span_of(&counted, &layout, config));
+    let range = Range::of(&counted, &layout, &config);
+    Ok(config.with_bound(if layout.scalar.is_float() {
+        Ladder::new(&counted, &layout, &config, range).settle(share * range.width())?
+    } else {
+        settle_integer(range.integer_share(share))
+    }))
 }
 
 /// Whether the exact bits of a chunk are tried beside its settled bound, as they may take less space. On a lattice the bound's stream restores the exact bits
@@ -208,14 +184,14 @@ struct Settling<'a, C> {
 }
 
 impl<C: Compressor> Settling<'_, C> {
-    fn compress(&mut self, bound: SettledBound) -> std::result::Result<C::Output, C::Error> {
+    fn compress(&mut self, bound: SettledBound) -> Made<C> {
         self.compress_as(self.config.predictor, bound)
     }
 
     /// Compresses with a settled bound, or with the exact bits where they take no more space.
-    fn compress_as(&mut self, predictor: PredictorPolicy, bound: SettledBound) -> std::result::Result<C::Output, C::Error> {
+    fn compress_as(&mut self, predictor: PredictorPolicy, bound: SettledBound) -> Made<C> {
         let config = Config { predictor, ..self.config.with_bound(bound) };
-        let are_tried = bound != SettledBound::Lossless && tries_exact_bits(self.chunk, self.layout, &config);
+        let are_tried = tries_exact_bits(self.chunk, self.layout, &config);
         let Some(expected) = (if are_tried { self.length_of_exact_bits(&config)? } else { None }) else {
             let output = self.compressor.compress(&config)?;
             return self.or_exact_bits(output, &config, are_tried);
@@ -247,12 +223,7 @@ impl<C: Compressor> Settling<'_, C> {
 
     /// The last stream, `output`, which was made with `config`, or the stream of the exact bits. A bound below the data's own precision makes longer streams
     /// than the exact bits. So the exact bits replace a stream that is longer than the chunk. If they are tried anyway, the shorter stream stays.
-    fn or_exact_bits(
-        &mut self,
-        output: C::Output,
-        config: &SettledConfig,
-        are_tried: bool,
-    ) -> std::result::Result<C::Output, C::Error> {
+    fn or_exact_bits(&mut self, output: C::Output, config: &SettledConfig, are_tried: bool) -> Made<C> {
         let length = self.compressor.length(&output);
         let is_longer_than_chunk = length > self.chunk.len();
         if config.bound == SettledBound::Lossless || !is_longer_than_chunk && !are_tried {
@@ -268,7 +239,7 @@ impl<C: Compressor> Settling<'_, C> {
     }
 
     /// Compresses with a ratio. Without a ceiling a ratio promises nothing of single values, so that its bounds need not be on the ladder.
-    fn with_ratio(&mut self, ratio: f64, ceiling: Option<f64>) -> std::result::Result<C::Output, C::Error> {
+    fn with_ratio(&mut self, ratio: f64, ceiling: Option<f64>) -> Made<C> {
         let (chunk, layout, config) = (self.chunk, self.layout, self.config);
         let range = Range::of(chunk, layout, config);
         if range.width() < f64::MIN_POSITIVE {

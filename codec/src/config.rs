@@ -134,33 +134,25 @@ impl ErrorBound {
     /// # Errors
     /// `InvalidArgument` for a bound out of its type's limits, which the message states, and for an absolute bound of 0.
     pub(crate) fn check(self) -> Result<()> {
-        let demand = |is_met: bool, what: &str, value: f64, rule: &str| {
-            if is_met { Ok(()) } else { Err(Error::invalid(format_args!("{what} is {value:?}: it must be {rule}"))) }
-        };
-        match self {
+        let (is_kept, what, value, rule) = match self {
             Self::Absolute(0.0) => {
-                Err(Error::invalid("absolute error bound is 0: an encoder keeps the exact bits under ErrorBound::Lossless"))
+                return Err(Error::invalid(
+                    "absolute error bound is 0: an encoder keeps the exact bits under ErrorBound::Lossless",
+                ));
             }
-            Self::Absolute(bound) => demand(is_absolute(bound), "absolute error bound", bound, ABSOLUTE_RULE),
-            Self::Relative(share) => {
-                let rule = "a share of the range, greater than 0 and at most 1";
-                demand(share > 0.0 && share <= 1.0, "relative error bound", share, rule)
-            }
+            Self::Absolute(bound) => (is_absolute(bound), "absolute error bound", bound, ABSOLUTE_RULE),
+            Self::Relative(share) => (share > 0.0 && share <= 1.0, "relative error bound", share, RELATIVE_RULE),
             Self::PointwiseRelative(share) => {
-                let rule = "a share of each value, greater than 0 and less than 1";
-                demand(share > 0.0 && share < 1.0, "point-wise relative error bound", share, rule)
+                (share > 0.0 && share < 1.0, "point-wise relative error bound", share, POINTWISE_RULE)
             }
-            Self::Psnr(decibels) => {
-                demand(decibels > 0.0 && decibels <= MAX_PSNR, "PSNR", decibels, "in dB, greater than 0 and at most 1000")
+            Self::Psnr(decibels) => (decibels > 0.0 && decibels <= MAX_PSNR, "PSNR", decibels, PSNR_RULE),
+            Self::Ratio { ceiling: Some(ceiling), .. } if !is_absolute(ceiling) => {
+                (false, "absolute error bound beside the ratio", ceiling, ABSOLUTE_RULE)
             }
-            Self::Ratio { ratio, ceiling } => {
-                if let Some(ceiling) = ceiling {
-                    demand(is_absolute(ceiling), "absolute error bound beside the ratio", ceiling, ABSOLUTE_RULE)?;
-                }
-                demand(ratio > 1.0 && ratio <= MAX_RATIO, "compression ratio", ratio, "greater than 1 and at most 1e6")
-            }
-            Self::Lossless => Ok(()),
-        }
+            Self::Ratio { ratio, .. } => (ratio > 1.0 && ratio <= MAX_RATIO, "compression ratio", ratio, RATIO_RULE),
+            Self::Lossless => return Ok(()),
+        };
+        if is_kept { Ok(()) } else { Err(Error::invalid(format_args!("{what} is {value:?}: it must be {rule}"))) }
     }
 }
 
@@ -172,7 +164,7 @@ impl Config<'_> {
     pub fn new(bound: ErrorBound) -> Result<Self> {
         let bound = if bound == ErrorBound::Absolute(0.0) { ErrorBound::Lossless } else { bound };
         bound.check()?;
-        Ok(Self::with_defaults(bound))
+        Ok(Self::of(bound))
     }
 
     /// A configuration with an absolute error bound, in the data's own units; 0 asks for the exact bits.
@@ -184,14 +176,10 @@ impl Config<'_> {
     }
 }
 
-impl From<SettledBound> for SettledConfig<'_> {
-    fn from(bound: SettledBound) -> Self {
-        Self::with_defaults(bound)
-    }
-}
-
 impl<'a, Bound> Config<'a, Bound> {
-    fn with_defaults(bound: Bound) -> Self {
+    /// A configuration with a bound that is taken as it is: for stages. A user's bound goes to [`Config::new`].
+    #[must_use]
+    pub fn of(bound: Bound) -> Self {
         Self {
             bound,
             coding: CodingPolicy::Auto,
@@ -236,6 +224,10 @@ const MAX_PSNR: f64 = 1000.0;
 /// Largest compression ratio that may be asked for.
 const MAX_RATIO: f64 = 1e6;
 
+const RELATIVE_RULE: &str = "a share of the range, greater than 0 and at most 1";
+const POINTWISE_RULE: &str = "a share of each value, greater than 0 and less than 1";
+const PSNR_RULE: &str = "in dB, greater than 0 and at most 1000";
+const RATIO_RULE: &str = "greater than 1 and at most 1e6";
 const ABSOLUTE_RULE: &str = "finite, 0 or greater, and neither so small nor so large that 2*bound or 1/(2*bound) overflows";
 
 /// Whether a number can be the half step of a rounding grid.

@@ -142,11 +142,8 @@ impl Shape {
             return Err(Error::invalid(format_args!("chunk has {} dimensions: 1 to {MAX_RANK} are possible", dims.len())));
         }
         let elements = dims.iter().try_fold(1u64, |product, &extent| product.checked_mul(extent));
-        match elements {
-            Some(1..=0x1_0000_0000_0000) => {}
-            _ => {
-                return Err(Error::invalid(format_args!("chunk dimensions {dims:?} hold no elements, or more than 2^48")));
-            }
+        if !matches!(elements, Some(1..=0x1_0000_0000_0000)) {
+            return Err(Error::invalid(format_args!("chunk dimensions {dims:?} hold no elements, or more than 2^48")));
         }
         let mut shape = Self { dims: [1; MAX_RANK], rank: dims.len() as u8 };
         shape.dims[..dims.len()].copy_from_slice(dims);

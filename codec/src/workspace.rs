@@ -181,18 +181,10 @@ impl Workspace {
             )));
         }
         let mut body = stream.body();
-        let outcome = self.decode_body(header, &mut body, chunk).and_then(|()| {
-            let left = body.len();
-            if left == 0 {
-                Ok(())
-            } else {
-                Err(Error::corrupt(SECTION, format_args!("{left} bytes are left over behind the last section")))
-            }
-        });
-        outcome.map_err(|error| error.at(stream.bytes().len() - body.len()))
+        self.decode_body(header, &mut body, chunk).map_err(|error| error.at(stream.bytes().len() - body.len()))
     }
 
-    /// Decodes the body of a stream, and leaves in `body` what is behind it.
+    /// Decodes the body of a stream. After an error, `body` has the bytes that were not read.
     fn decode_body(&mut self, header: &Header, body: &mut &[u8], chunk: &mut [u8]) -> Result<()> {
         let layout = &header.layout;
         match header.coding {
@@ -202,7 +194,10 @@ impl Workspace {
                 self.decode_planes(header, body, chunk)?;
             }
         }
-        Ok(())
+        match body.len() {
+            0 => Ok(()),
+            left => Err(Error::corrupt(SECTION, format_args!("{left} bytes are left over behind the last section"))),
+        }
     }
 
     /// Decodes a body that has planes.

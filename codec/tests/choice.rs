@@ -32,7 +32,7 @@ fn counts_lead_to_the_choice() {
                 let layout = layout(scalar, ByteOrder::Big, dims);
                 let original = chunk_of(content, &layout, 9);
                 for bound in [1e-12, 1e-3, 0.5, 1e30] {
-                    let config = SettledConfig::from(SettledBound::Absolute(bound));
+                    let config = SettledConfig::of(SettledBound::Absolute(bound));
                     for config in [config, SettledConfig { coding: CodingPolicy::Bitshuffle, ..config }] {
                         on_tiles += usize::from(check(&mut workspace, &original, &layout, &config).1);
                     }
@@ -49,7 +49,7 @@ fn counts_lead_to_the_choice_where_some_tiles_are_out_of_reach() {
     const EDGES: [usize; 3] = [24, 40, 48];
     let mut workspace = Workspace::default();
     let layout = layout(Scalar::F32, ByteOrder::Little, &EDGES.map(|edge| edge as u64));
-    let config = SettledConfig::from(SettledBound::Absolute(0.01));
+    let config = SettledConfig::of(SettledBound::Absolute(0.01));
     let mut random = Random(5);
     let mut chosen = [0; 2];
     for round in 0..300 {
@@ -83,12 +83,12 @@ fn counts_lead_to_the_choice_where_some_tiles_are_out_of_reach() {
 fn fixed_predictors_and_other_grids_are_not_chosen_on_tiles() {
     let is_made =
         |scalar, dims: &[u64], config: &SettledConfig| TileChoice::is_made_for(&layout(scalar, ByteOrder::Little, dims), config);
-    let config = SettledConfig::from(SettledBound::Absolute(1.0));
+    let config = SettledConfig::of(SettledBound::Absolute(1.0));
     assert!(is_made(Scalar::F32, &[64, 64, 64], &config));
     assert!(is_made(Scalar::F64, &[64, 64, 64], &SettledConfig { predictor: PredictorPolicy::Differences, ..config }));
     assert!(!is_made(Scalar::F32, &[16, 16, 16], &config), "small chunks");
     assert!(!is_made(Scalar::I32, &[64, 64, 64], &config), "integers");
-    assert!(!is_made(Scalar::F32, &[64, 64, 64], &SettledBound::Lossless.into()), "exact bits");
+    assert!(!is_made(Scalar::F32, &[64, 64, 64], &SettledConfig::of(SettledBound::Lossless)), "exact bits");
     for predictor in
         [PredictorPolicy::Lorenzo, PredictorPolicy::Interpolation(InterpolationKind::CUBIC), PredictorPolicy::Axes(1)]
     {

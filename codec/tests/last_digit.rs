@@ -4,7 +4,9 @@ mod common;
 
 use common::{Random, check_config, chunk, layout};
 use quire_codec::stages::{settled, tries_exact_bits};
-use quire_codec::{ByteOrder, Coding, CodingPolicy, Config, ErrorBound, Header, Layout, Scalar, SettledBound, Workspace};
+use quire_codec::{
+    ByteOrder, Coding, CodingPolicy, Config, ErrorBound, Header, Layout, Scalar, SettledBound, SettledConfig, Workspace,
+};
 
 const FLOATS: [Scalar; 6] = [Scalar::F32, Scalar::F64, Scalar::F16, Scalar::BF16, Scalar::C64, Scalar::C128];
 const CODINGS: [CodingPolicy; 2] = [CodingPolicy::Huffman, CodingPolicy::Bitshuffle];
@@ -177,7 +179,7 @@ fn other_values_are_not_tried() {
             let chunk = chunk(&values, &layout, 1);
             for bound in [1e-1, 1e-2, 1e-3] {
                 for bound in [SettledBound::Absolute(bound), SettledBound::PointwiseRelative(bound / 10.0)] {
-                    assert!(!tries_exact_bits(&chunk, &layout, &bound.into()), "{scalar} {others} {bound:?}");
+                    assert!(!tries_exact_bits(&chunk, &layout, &SettledConfig::of(bound)), "{scalar} {others} {bound:?}");
                 }
             }
         }

@@ -57,7 +57,7 @@ impl Case {
     }
 
     fn config(&self) -> SettledConfig<'static> {
-        SettledConfig { coding: self.coding, predictor: self.predictor, ..self.bound.into() }
+        SettledConfig { coding: self.coding, predictor: self.predictor, ..SettledConfig::of(self.bound) }
     }
 
     /// The chunk: a curved field and noise, all of it exact in every type.

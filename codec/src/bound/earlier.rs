@@ -299,16 +299,11 @@ fn is_between_steps<V: Value>(step: f64) -> impl Fn(f64) -> bool {
     move |value| fine.is_some_and(|fine| fine.is_between_steps(V::round_from(value)))
 }
 
-/// A test whether a value is a multiple of a step, or on a position between two steps.
-fn is_explained_by<V: Value>(step: f64) -> impl Fn(f64) -> bool {
-    let is_between = is_between_steps::<V>(step);
-    move |value| (value / step).fract() == 0.0 || is_between(value)
-}
-
-/// Number of different values that a step explains, [`CERTAIN_DIFFERENT`] at most.
+/// Number of different values that a step explains, [`CERTAIN_DIFFERENT`] at most: multiples of the step, and values on a position between two steps.
 fn count_different<V: Value>(values: &[f64], step: f64) -> usize {
     let (mut different, mut count) = ([0u64; CERTAIN_DIFFERENT], 0);
-    let is_explained = is_explained_by::<V>(step);
+    let is_between = is_between_steps::<V>(step);
+    let is_explained = |value: f64| (value / step).fract() == 0.0 || is_between(value);
     for value in values.iter().filter(|&&value| value != 0.0 && is_explained(value)) {
         if count < CERTAIN_DIFFERENT && !different[..count].contains(&value.to_bits()) {
             different[count] = value.to_bits();

@@ -24,22 +24,15 @@ use crate::quantize::lattice::{highest_bit, power_of_two};
 
 /// Odd factors of the steps of binary32 and binary64. A step is 2.7 % below the wanted one in the mean. No factor is a multiple of 5: numbers that a user has
 /// rounded, to hundreds of metres for example, would be multiples of such a step.
-const ODDS: [Odd; 14] = [
-    Odd::new(17),
-    Odd::new(23),
-    Odd::new(33),
-    Odd::new(37),
-    Odd::new(39),
-    Odd::new(41),
-    Odd::new(43),
-    Odd::new(49),
-    Odd::new(51),
-    Odd::new(53),
-    Odd::new(57),
-    Odd::new(59),
-    Odd::new(61),
-    Odd::new(63),
-];
+const ODDS: [Odd; 14] = {
+    const FACTORS: [u64; 14] = [17, 23, 33, 37, 39, 41, 43, 49, 51, 53, 57, 59, 61, 63];
+    let (mut odds, mut index) = ([Odd::new(1); FACTORS.len()], 0);
+    while index < FACTORS.len() {
+        odds[index] = Odd::new(FACTORS[index]);
+        index += 1;
+    }
+    odds
+};
 
 /// A number of the type's spacings. A wanted step below twice this number becomes a power of two, as too few bits are left to recognise other steps. A wider
 /// step is lowered by this number of spacings.

@@ -62,14 +62,6 @@ impl Range {
         }
     }
 
-    /// Greatest minus least integer; 0 for floating-point values.
-    fn integer_width(self) -> u64 {
-        match self {
-            Self::Integers { least, greatest } => (greatest - least) as u64,
-            _ => 0,
-        }
-    }
-
     /// The largest magnitude.
     pub(super) fn magnitude(self) -> f64 {
         match self {
@@ -79,12 +71,13 @@ impl Range {
         }
     }
 
-    /// A share of the range of integers, rounded down. Exact: f64 would round the range or the product.
+    /// A share of the range of integers, rounded down; 0 for other values. Exact: f64 would round the range or the product.
     pub(super) fn integer_share(self, share: f64) -> u64 {
+        let Self::Integers { least, greatest } = self else { return 0 };
         let exponent = (share.to_bits() >> 52) as i32 - 1075;
         let mantissa = u128::from(share.to_bits() & ((1 << 52) - 1) | 1 << 52);
         // A share of at most 1 has an exponent of -52 or less; the product has at most 117 bits.
-        (u128::from(self.integer_width()) * mantissa).checked_shr(exponent.unsigned_abs()).unwrap_or(0) as u64
+        ((greatest - least).cast_unsigned() * mantissa).checked_shr(exponent.unsigned_abs()).unwrap_or(0) as u64
     }
 }
 

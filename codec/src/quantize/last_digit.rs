@@ -130,7 +130,7 @@ mod tests {
     fn most_values_decide() {
         let is_above = |values: &[f64], bound: SettledBound| {
             let chunk: Vec<u8> = values.iter().flat_map(|value| value.to_be_bytes()).collect();
-            let config = SettledConfig { fill_value: Some((-7.0f64).to_bits()), ..bound.into() };
+            let config = SettledConfig { fill_value: Some((-7.0f64).to_bits()), ..SettledConfig::of(bound) };
             is_above_bound::<f64>(&chunk, ByteOrder::Big, &config)
         };
         let (absolute, share) = (SettledBound::Absolute(1e-3), SettledBound::PointwiseRelative(1e-3));

@@ -47,12 +47,8 @@ impl Compressing<'_> {
     }
 
     /// Starts inspecting chunks and choosing their predictors on the device. See [`Compressing::found_in`].
-    pub(super) fn start_looking(
-        &self,
-        session: &mut SetSession,
-        (choice, config): &Choice<'_>,
-        addresses: &[Address],
-    ) -> Result<()> {
+    pub(super) fn start_looking(&self, session: &mut SetSession, choice: &Choice<'_>, addresses: &[Address]) -> Result<()> {
+        let (choice, config) = choice;
         let loaded = self.device.loaded();
         let count = addresses.len();
         let key = self.key(count, self.unknown());

@@ -104,12 +104,9 @@ impl<'a> Compressing<'a> {
         check_bound(layout, config)?;
         let is_for_kernels = Device::check_layout(layout).is_ok();
         // The choice needs no value of a chunk: whether the chunk has a lattice is found later, by the kernel `inspect`.
-        let choice = match config.bound {
-            ErrorBound::Absolute(bound) if is_for_kernels => {
-                let config = config.with_bound(SettledBound::Absolute(bound));
-                TileChoice::of_chunk(&[], layout, &config).map(|choice| (choice, config))
-            }
-            _ => None,
+        let choice = |bound| {
+            let config = config.with_bound(SettledBound::Absolute(bound));
+            Some((TileChoice::of_chunk(&[], layout, &config)?, config))
         };
         Ok(Self {
             device,
@@ -117,7 +114,13 @@ impl<'a> Compressing<'a> {
             layout,
             config,
             books: dataset_books(config.books),
-            choice,
+            choice: if let ErrorBound::Absolute(bound) = config.bound
+                && is_for_kernels
+            {
+                choice(bound)
+            } else {
+                None
+            },
             found: OnceLock::new(),
             is_for_kernels,
         })

@@ -26,7 +26,7 @@ const CODINGS: [CodingPolicy; 2] = [CodingPolicy::Huffman, CodingPolicy::Bitshuf
 const ORDERS: [ByteOrder; 2] = [ByteOrder::Little, ByteOrder::Big];
 
 fn config(bound: f64) -> SettledConfig<'static> {
-    SettledBound::Absolute(bound).into()
+    SettledConfig::of(SettledBound::Absolute(bound))
 }
 
 /// The choice of a chunk's predictor by the kernels for batches.

@@ -110,7 +110,7 @@ mod tests {
         let chunk: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         let (mut shared, mut codes) = (Shared::default(), Vec::new());
         let (chooser, mut coded) = shared.split(&mut codes);
-        for_floats::<f64>(&chunk, &layout(Scalar::F64, values.len()), &bound.into(), chooser, &mut coded)
+        for_floats::<f64>(&chunk, &layout(Scalar::F64, values.len()), &SettledConfig::of(bound), chooser, &mut coded)
     }
 
     fn of_integers(values: &[i32], bound: SettledBound) -> Result<(Grid, Predictor)> {
@@ -118,7 +118,7 @@ mod tests {
         for_integers::<i32>(
             &chunk,
             &layout(Scalar::I32, values.len()),
-            &bound.into(),
+            &SettledConfig::of(bound),
             Shared::default().split::<i32>(&mut Vec::new()).0,
         )
     }

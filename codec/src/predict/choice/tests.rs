@@ -59,7 +59,7 @@ fn choice_is_plain<V: Value>(dims: &[u64], bound: f64, fill: Option<V>, values: 
         let (grid, chosen) = chooser.choose::<V>(&chunk, &layout, &quantizer, config, &mut quantized).unwrap();
         (chosen.to_byte(), grid != Grid::Linear(quantizer))
     };
-    let config = SettledConfig::from(SettledBound::Absolute(bound));
+    let config = SettledConfig::of(SettledBound::Absolute(bound));
     let mut last = (0, false);
     for for_less_noise in [true, false] {
         last = plain.predictor(for_less_noise);
@@ -221,7 +221,7 @@ fn smooth_chunks_are_interpolated_and_rough_ones_are_not() {
         let is_interpolated = |chunk: &[u8], predictor| {
             let (mut shared, mut codes) = (Shared::default(), Vec::new());
             let (chooser, mut coded) = shared.split(&mut codes);
-            let config = SettledConfig { predictor, ..SettledBound::Absolute(0.1).into() };
+            let config = SettledConfig { predictor, ..SettledConfig::of(SettledBound::Absolute(0.1)) };
             chooser.choose::<f32>(chunk, &layout, &quantizer, &config, &mut coded).unwrap().1.is_interpolation()
         };
         assert!(!is_interpolated(&rough, PredictorPolicy::Auto), "{dims:?}: values are out of the fine grid's reach");
@@ -278,7 +278,7 @@ fn first_values_along_an_axis_have_the_differences_along_the_others() {
 /// The kinds that are tried where one kind is the best, in their order.
 fn tried(dims: &[u64], best: InterpolationKind, cubic_lengths: u32) -> (Vec<InterpolationKind>, Predictor) {
     let shape = Shape::new(dims).unwrap();
-    let choice = Choice::new::<f32>(&shape, &Quantizer::new(0.5), &SettledBound::Absolute(0.5).into());
+    let choice = Choice::new::<f32>(&shape, &Quantizer::new(0.5), &SettledConfig::of(SettledBound::Absolute(0.5)));
     let of = |lengths| Counts { values: 1000, lengths, ..Counts::default() };
     let known = Known { differences: [of(9000); SETS], out_of_reach: 0, zero_edges: 0 };
     let mut tried = Vec::new();

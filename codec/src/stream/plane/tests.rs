@@ -19,7 +19,7 @@ fn encoded(differences: &[i64], config: &SettledConfig) -> Vec<u8> {
 
 /// A configuration for each kind of plane: book of the dictionary, custom book, bit planes.
 fn configs() -> [SettledConfig<'static>; 3] {
-    let config = SettledConfig::from(SettledBound::Absolute(1.0));
+    let config = SettledConfig::of(SettledBound::Absolute(1.0));
     [
         SettledConfig { codebook: CodebookPolicy::Dictionary, ..config },
         SettledConfig { codebook: CodebookPolicy::Custom, ..config },
