@@ -143,7 +143,8 @@ impl CdValues {
             (PSNR, [decibels, _]) => ErrorBound::Psnr(decibels),
             (RATIO, [ratio, _]) => ErrorBound::Ratio { ratio, ceiling: None },
             (CAPPED_RATIO, [ratio, ceiling]) => ErrorBound::Ratio { ratio, ceiling: Some(ceiling) },
-            _ => ErrorBound::Lossless,
+            (LOSSLESS, _) => ErrorBound::Lossless,
+            _ => return Err(refused(format_args!("mode {mode} has no bound"))),
         };
         let config = Config::new(bound).map_err(|error| error.reworded(|error| refused(format_args!("{error}"))))?;
         let (layout, fill_value) = if filled.is_empty() { (None, None) } else { parse_filled(filled, &refused)? };
