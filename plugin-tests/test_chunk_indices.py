@@ -163,7 +163,7 @@ def through_c(dataset: h5py.Dataset) -> np.ndarray:
     indices = ctypes.c_uint64 * rank
     box = library._Box(number, rank, None, indices(*dataset.shape), None, values.ctypes.data, None)
     library._LIBRARY.quire_h5_read.argtypes = library._LIBRARY.quire_h5_begin_read.argtypes[:4] + library._LIBRARY.quire_h5_begin_read.argtypes[5:]
-    library._call(library._LIBRARY.quire_h5_read, dataset.id.id, hdf5(), box, 2)
+    library._call(library._LIBRARY.quire_h5_read, dataset.id.id, hdf5(), ctypes.byref(box), 2)
     return values
 
 

@@ -30,7 +30,7 @@ FAULTS = (
     ("docs/guide.md", "\n```sh\ncode\n", "a fence that nothing closes"),
     ("docs/guide.md", "\n```sh no-run: fault\ncode\n```\n" * 9, "blocks are not run, at most"),
     ("CHANGELOG.md", "\n```sh\ncode\n```\n", "a block of sh that no test runs"),
-    ("FORMAT.md", "\n| `rel=1e-3` is `2, 3` |\n", "2, 3 is abs=0.001, not rel=1e-3"),
+    ("FORMAT.md", "\n| `rel=1e-3` is `2, 3` |\n", "2, 3 is abs=1e-3, not rel=1e-3"),
     ("FORMAT.md", "\nSee §9.9.\n", "FORMAT.md has no section 9.9"),
 )
 # Tables without their first line.
