@@ -87,20 +87,21 @@ pub(super) fn interpolate<V: Value>(
     has_zeros: bool,
     quantized: &mut Quantized<'_, V::Code>,
 ) -> Result<Counts> {
-    let mut counts_on = |quantizer: &Quantizer| -> Result<(Counts, u32)> {
-        quantized.interpolate(chunk, layout, &FineGrid::<V>::new(quantizer), kind)?;
-        let residuals = &quantized.residuals[..layout.shape.elements() as usize];
-        let counts = widely_vectorized(
-            #[inline(always)]
-            || Counts::of(residuals, steps_of),
-        );
-        let escapes = residuals.iter().filter(|&&residual| is_escape(residual)).count() as u32;
-        Ok((Counts { outliers: quantized.residual_exceptions.count() as u32, ..counts }, escapes))
-    };
-    let (counts, escapes) = counts_on(quantizer)?;
-    let may_mask_zeros = has_zeros && escapes > 0;
-    let zero_escapes = if may_mask_zeros { escapes.saturating_sub(counts_on(&quantizer.masking_zeros())?.1) } else { 0 };
-    Ok(Counts { outliers: counts.outliers + escapes - zero_escapes, zero_escapes, ..counts })
+    let escapes_of = |residuals: &[i32]| residuals.iter().filter(|&&residual| is_escape(residual)).count() as u32;
+    let len = layout.shape.elements() as usize;
+    quantized.interpolate(chunk, layout, &FineGrid::<V>::new(quantizer), kind)?;
+    let residuals = &quantized.residuals[..len];
+    let counts = widely_vectorized(
+        #[inline(always)]
+        || Counts::of(residuals, steps_of),
+    );
+    let (escapes, exceptions) = (escapes_of(residuals), quantized.residual_exceptions.count() as u32);
+    let mut zero_escapes = 0;
+    if has_zeros && escapes > 0 {
+        quantized.interpolate(chunk, layout, &FineGrid::<V>::new(&quantizer.masking_zeros()), kind)?;
+        zero_escapes = escapes.saturating_sub(escapes_of(&quantized.residuals[..len]));
+    }
+    Ok(Counts { outliers: exceptions + escapes - zero_escapes, zero_escapes, ..counts })
 }
 
 /// The number of steps that a residual counts: 0 for an escape.
