@@ -161,7 +161,7 @@ impl Library {
         Ok(unsafe { self.function::<unsafe extern "C" fn(hid_t) -> T>(name)?(id) })
     }
 
-    /// As [`Library::ask`], of a function that returns an int, which is negative after an error.
+    /// Asks a function about an identifier. The function returns an int, which is negative after an error.
     ///
     /// # Safety
     /// The function must take one identifier and return an int.
@@ -170,7 +170,7 @@ impl Library {
         self.succeed(name, unsafe { self.ask(name, id)? })
     }
 
-    /// As [`Library::ask`], of a function that writes a number.
+    /// Asks a function for a number about an identifier. The function writes the number to an address.
     ///
     /// # Safety
     /// The function must take an identifier and the address of a `T`, and return an int, which is negative after an error.
@@ -283,7 +283,7 @@ impl Library {
         Ok(ElementType::of_two(class, size, [number(0)?, number(1)?]))
     }
 
-    /// As [`Library::number_type`], of a datatype that `function` has made for us, which is closed.
+    /// What HDF5 says of a datatype that `function` has made for the caller, as [`Library::number_type`] does. Closes the datatype.
     fn part_type(&self, function: &CStr, type_id: hid_t) -> Outcome<ElementType> {
         if type_id < 0 {
             return Err(self.failure(function));

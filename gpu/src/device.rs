@@ -382,7 +382,7 @@ impl<T: Lent> Lease<T> {
         Ok(lease)
     }
 
-    /// What is lent.
+    /// The session that the lease lends.
     pub(crate) fn lent(&mut self) -> &mut T {
         #[expect(clippy::unwrap_used, reason = "only `drop` takes it, and `Lease::take` hands out no lease without it")]
         self.lent.as_mut().unwrap()

@@ -119,7 +119,7 @@ impl SetSession {
         self.send_in(&stream, table, to)
     }
 
-    /// As [`SetSession::send`], in a stream of the caller's.
+    /// Starts sending a table, as [`SetSession::send`] does, in a CUDA stream of the caller's.
     pub(crate) fn send_in<T: Plain>(&mut self, stream: &CudaStream, table: &[T], to: Address) -> Result<()> {
         let (bytes, at) = (bytes_of_all(table), self.tables_len);
         self.tables_len = (at + bytes.len()).next_multiple_of(TABLE_ALIGNMENT);
