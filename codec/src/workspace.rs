@@ -125,16 +125,13 @@ impl Workspace {
     /// # Errors
     /// `OutOfMemory`.
     pub fn choose(&mut self, chunk: &[u8], layout: &Layout, config: &SettledConfig) -> Result<(Grid, Predictor)> {
-        let Self { narrow, wide, shared, .. } = self;
+        let chooser = &mut self.shared.chooser;
         with_float!(
             layout.scalar,
-            V => {
-                let (chooser, mut quantized) = shared.split(&mut <V as Element>::Code::buffers(narrow, wide).codes);
-                for_floats::<V>(chunk, layout, config, chooser, &mut quantized)
-            },
+            V => for_floats::<V>(chunk, layout, config, chooser),
             else with_integer!(
                 layout.scalar,
-                V => for_integers::<V>(chunk, layout, config, &mut shared.chooser),
+                V => for_integers::<V>(chunk, layout, config, chooser),
                 else unreachable!("a type is one or the other")
             )
         )

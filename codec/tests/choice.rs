@@ -3,29 +3,28 @@
 mod common;
 
 use common::{CONTENTS, Random, SHAPES, chunk_of, layout};
-use quire_codec::stages::choice::TileChoice;
+use quire_codec::stages::choice::PredictorChoice;
 use quire_codec::stages::grid::Grid;
 use quire_codec::stages::predictor::{InterpolationKind, Predictor};
 use quire_codec::{ByteOrder, CodingPolicy, Layout, PredictorPolicy, Scalar, SettledBound, SettledConfig, Workspace};
 
-/// The choice of a chunk, after it was compared with the one that follows from all counts. Returns also whether it is made on tiles.
-fn check(workspace: &mut Workspace, chunk: &[u8], layout: &Layout, config: &SettledConfig) -> (Predictor, bool) {
+/// The choice of a chunk, after it was compared with the one that follows from all counts.
+fn check(workspace: &mut Workspace, chunk: &[u8], layout: &Layout, config: &SettledConfig) -> Predictor {
     let (grid, alone) = workspace.choose(chunk, layout, config).unwrap();
-    let on_tiles = TileChoice::of_chunk(chunk, layout, config);
-    assert_eq!(on_tiles.is_some(), TileChoice::is_made_for(layout, config));
-    if let Some(choice) = &on_tiles {
+    let choice = PredictorChoice::of_chunk(chunk, layout, config);
+    assert_eq!(choice.is_some(), PredictorChoice::is_open(layout.scalar, config));
+    if let Some(choice) = choice {
         let counts = choice.count(chunk, layout).unwrap();
         assert_eq!(choice.decide(&counts), (grid, alone), "{layout:?} {config:?}");
         let Grid::Linear(quantizer) = grid else { panic!("an absolute bound's grid") };
-        assert!(quantizer.masks_zeros() || choice.quantizer() == &quantizer);
+        assert!(quantizer.masks_zeros() || choice.quantizer == quantizer);
     }
-    (alone, on_tiles.is_some())
+    alone
 }
 
 #[test]
 fn counts_lead_to_the_choice() {
     let mut workspace = Workspace::default();
-    let mut on_tiles = 0;
     for dims in SHAPES.into_iter().chain([&[16, 32, 64][..], &[200, 131], &[70_001], &[5, 9, 24, 40]]) {
         for content in CONTENTS {
             for scalar in [Scalar::F32, Scalar::F64, Scalar::F16, Scalar::BF16] {
@@ -34,13 +33,12 @@ fn counts_lead_to_the_choice() {
                 for bound in [1e-12, 1e-3, 0.5, 1e30] {
                     let config = SettledConfig::of(SettledBound::Absolute(bound));
                     for config in [config, SettledConfig { coding: CodingPolicy::Bitshuffle, ..config }] {
-                        on_tiles += usize::from(check(&mut workspace, &original, &layout, &config).1);
+                        check(&mut workspace, &original, &layout, &config);
                     }
                 }
             }
         }
     }
-    assert!(on_tiles >= 4 * CONTENTS.len() * 4 * 4 * 2);
 }
 
 /// Tiles are out of the fine grid's reach in some chunks. Values that were interpolated before are between steps.
@@ -74,24 +72,21 @@ fn counts_lead_to_the_choice_where_some_tiles_are_out_of_reach() {
             workspace.compress_settled(&bytes, &layout, &interpolated, &mut stream).unwrap();
             workspace.decompress(&stream, &mut bytes).unwrap();
         }
-        chosen[usize::from(check(&mut workspace, &bytes, &layout, &config).0.is_interpolation())] += 1;
+        chosen[usize::from(check(&mut workspace, &bytes, &layout, &config).is_interpolation())] += 1;
     }
     assert!(chosen.into_iter().all(|times| times > 30), "{chosen:?}");
 }
 
 #[test]
-fn fixed_predictors_and_other_grids_are_not_chosen_on_tiles() {
-    let is_made =
-        |scalar, dims: &[u64], config: &SettledConfig| TileChoice::is_made_for(&layout(scalar, ByteOrder::Little, dims), config);
+fn fixed_predictors_and_other_grids_are_not_chosen() {
     let config = SettledConfig::of(SettledBound::Absolute(1.0));
-    assert!(is_made(Scalar::F32, &[64, 64, 64], &config));
-    assert!(is_made(Scalar::F64, &[64, 64, 64], &SettledConfig { predictor: PredictorPolicy::Differences, ..config }));
-    assert!(!is_made(Scalar::F32, &[16, 16, 16], &config), "small chunks");
-    assert!(!is_made(Scalar::I32, &[64, 64, 64], &config), "integers");
-    assert!(!is_made(Scalar::F32, &[64, 64, 64], &SettledConfig::of(SettledBound::Lossless)), "exact bits");
+    assert!(PredictorChoice::is_open(Scalar::F32, &config));
+    assert!(PredictorChoice::is_open(Scalar::F64, &SettledConfig { predictor: PredictorPolicy::Differences, ..config }));
+    assert!(!PredictorChoice::is_open(Scalar::I32, &config), "integers");
+    assert!(!PredictorChoice::is_open(Scalar::F32, &SettledConfig::of(SettledBound::Lossless)), "exact bits");
     for predictor in
         [PredictorPolicy::Lorenzo, PredictorPolicy::Interpolation(InterpolationKind::CUBIC), PredictorPolicy::Axes(1)]
     {
-        assert!(!is_made(Scalar::F32, &[64, 64, 64], &SettledConfig { predictor, ..config }), "{predictor:?}");
+        assert!(!PredictorChoice::is_open(Scalar::F32, &SettledConfig { predictor, ..config }), "{predictor:?}");
     }
 }

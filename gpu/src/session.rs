@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 use cudarc::driver::CudaStream;
 use quire_codec::memory::Boxed;
-use quire_codec::stages::choice::TileChoice;
+use quire_codec::stages::choice::PredictorChoice;
 use quire_codec::stages::grid::Grid;
 use quire_codec::stages::predictor::Predictor;
 use quire_codec::{CodingPolicy, Layout, SettledConfig, Unverified, Workspace, memory};
@@ -187,7 +187,7 @@ impl Session {
             if layout.is_constant(chunk) {
                 return Ok(Choice::Constant);
             }
-            match TileChoice::of_chunk(chunk, layout, config) {
+            match PredictorChoice::of_chunk(chunk, layout, config) {
                 Some(choice) => tiles.start(loaded, &choice, layout, chunk).map(|()| Choice::OnTiles(choice)),
                 None => Ok(workspace.choose(chunk, layout, config).map(|(grid, predictor)| Choice::Made(grid, predictor))?),
             }
@@ -195,7 +195,7 @@ impl Session {
         // This thread takes a few microseconds to start measuring tiles, and a helper takes longer to wake up. So tiles come first, unless helpers send the
         // chunk meanwhile.
         let is_sent_by_many = !is_pinned && is_split(chunk.len());
-        let (sent, choice) = if TileChoice::is_made_for(layout, config) && !is_sent_by_many {
+        let (sent, choice) = if PredictorChoice::is_open(layout.scalar, config) && !is_sent_by_many {
             let choice = choose();
             (send(), choice)
         } else {
@@ -292,5 +292,5 @@ enum Choice {
     Constant,
     Made(Grid, Predictor),
     /// The device measures the tiles.
-    OnTiles(TileChoice),
+    OnTiles(PredictorChoice),
 }

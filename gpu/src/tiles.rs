@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream};
 use quire_codec::stages::Axes;
-use quire_codec::stages::choice::{Counts, MAX_TILE_VALUES, SETS, Sample, SampleCounts, TILES, TileChoice};
+use quire_codec::stages::choice::{Counts, MAX_TILE_VALUES, PredictorChoice, SETS, Sample, SampleCounts, TILES};
 use quire_codec::stages::grid::Grid;
 use quire_codec::stages::predictor::{InterpolationKind, Predictor};
 use quire_codec::{ByteOrder, Layout, MAX_RANK, Scalar, Shape};
@@ -86,10 +86,10 @@ pub(crate) struct ChunkBatch {
 
 impl ChunkBatch {
     /// Bytes of device memory for `count` chunks.
-    pub(crate) fn device_len(choice: &TileChoice, count: usize) -> usize {
+    pub(crate) fn device_len(choice: &PredictorChoice, count: usize) -> usize {
         // An entry for each value.
         let is_interpolated = choice.candidates().next().is_some();
-        let entries = if is_interpolated { count * TILES * choice.sample().len } else { 0 };
+        let entries = if is_interpolated { count * TILES * choice.sample.len } else { 0 };
         Self::entries_at(count) + entries * size_of::<i32>()
     }
 
@@ -101,7 +101,7 @@ impl ChunkBatch {
     pub(crate) fn choose(
         &self,
         loaded: &Loaded,
-        choice: &TileChoice,
+        choice: &PredictorChoice,
         layout: &Layout,
         stream: &CudaStream,
         tables: &mut TileTables,
@@ -109,7 +109,7 @@ impl ChunkBatch {
         let linear_grid = known(&loaded.kernels.of_type(layout.scalar).linear_grid)?;
         clear(stream, self.device, self.count * size_of::<TileSums>())?;
         // Tiles of a chunk at address 0 have their offsets as addresses.
-        let offset = |tile| (choice.sample().first_index(tile) * layout.scalar.size()) as u64;
+        let offset = |tile| (choice.sample.first_index(tile) * layout.scalar.size()) as u64;
         let mut job = job_of(choice, layout, layout.shape.extents(), offset);
         job.chunks = ConstPointer::new(self.chunks);
         job.sums = Pointer::new(self.device);
@@ -124,7 +124,7 @@ impl ChunkBatch {
         if job.candidates == 0 {
             return choose(FIRST_ROUND);
         }
-        let is_small = choice.sample().len <= SMALL_TILE_VALUES;
+        let is_small = choice.sample.len <= SMALL_TILE_VALUES;
         let measure = if is_small { &kernels.measure_kinds } else { &kernels.measure_kinds_of_large_tiles };
         let rounds = [(FIRST_ROUND, 2), (ROUGH_ROUND, job.rough_kinds), (LAST_ROUND, job.rough_kinds.min(1))];
         for (round, kinds) in rounds.into_iter().filter(|&(_, kinds)| kinds > 0) {
@@ -136,7 +136,7 @@ impl ChunkBatch {
 }
 
 /// The grid and the predictor of a chunk for which kernels have chosen: a plane's byte, and [`MASKS_ZEROS`]. `None` if the byte is none of the shape's.
-pub(crate) fn chosen_by_kernels(chosen: u32, choice: &TileChoice, layout: &Layout) -> Option<(Grid, Predictor)> {
+pub(crate) fn chosen_by_kernels(chosen: u32, choice: &PredictorChoice, layout: &Layout) -> Option<(Grid, Predictor)> {
     let byte = u8::try_from(chosen & !MASKS_ZEROS).ok()?;
     let interpolation = InterpolationKind::from_byte(byte, &layout.shape).map(Predictor::Interpolation);
     let predictor = interpolation.or_else(|| Axes::from_byte(byte, &layout.shape).map(Predictor::from))?;
@@ -183,12 +183,12 @@ impl TileMeter {
     }
 
     /// Starts measuring the tiles of a chunk. Nothing is under way.
-    pub(crate) fn start(&mut self, loaded: &Loaded, choice: &TileChoice, layout: &Layout, chunk: &[u8]) -> Result<()> {
+    pub(crate) fn start(&mut self, loaded: &Loaded, choice: &PredictorChoice, layout: &Layout, chunk: &[u8]) -> Result<()> {
         // This may be a thread that helps to copy.
         let _thread = ThreadGuard::new();
         let kernel = &known(&loaded.kernels.of_type(layout.scalar).linear_grid)?.measure_tiles;
         let size = layout.scalar.size();
-        let sample = choice.sample();
+        let sample = choice.sample;
         let len = sample.len * size;
         self.reserve(TILES * len)?;
         for tile in 0..TILES {
@@ -206,7 +206,7 @@ impl TileMeter {
     }
 
     /// Waits for the counts of the tiles of `choice`, which [`TileMeter::start`] was called with.
-    pub(crate) fn finish(&mut self, choice: &TileChoice) -> Result<SampleCounts> {
+    pub(crate) fn finish(&mut self, choice: &PredictorChoice) -> Result<SampleCounts> {
         self.wait()?;
         self.is_busy = false;
         let sums: TileSums = read_plain(self.counts.bytes(0..size_of::<TileSums>()));
@@ -230,8 +230,13 @@ impl TileMeter {
 }
 
 /// The job of measuring tiles, without its results. Tiles are read from arrays with the extents `read_from`, and begin at `address`.
-fn job_of(choice: &TileChoice, layout: &Layout, read_from: [usize; MAX_RANK], address: impl Fn(usize) -> Address) -> TileJob {
-    let quantizer = choice.quantizer();
+fn job_of(
+    choice: &PredictorChoice,
+    layout: &Layout,
+    read_from: [usize; MAX_RANK],
+    address: impl Fn(usize) -> Address,
+) -> TileJob {
+    let quantizer = &choice.quantizer;
     let mut candidate_numbers = [0; INTERPOLATION_KINDS];
     let mut candidates = 0;
     for (number, candidate) in candidate_numbers.iter_mut().zip(choice.candidates()) {
@@ -246,8 +251,8 @@ fn job_of(choice: &TileChoice, layout: &Layout, read_from: [usize; MAX_RANK], ad
         spacing_grows: u32::from(layout.scalar.of_values() == Scalar::F32),
         candidates,
         edges_of_planes: choice.edges_of_planes() as u32,
-        finer_steps_below: choice.finer_steps_below(),
-        tiles: shape_of(choice.sample(), layout.shape.dims().len(), strides_of(read_from)),
+        finer_steps_below: choice.finer_steps_below,
+        tiles: shape_of(&choice.sample, layout.shape.dims().len(), strides_of(read_from)),
         addresses: std::array::from_fn(address),
         candidate_numbers,
         extents: layout.shape.extents().map(|extent| extent as u32),
@@ -295,8 +300,8 @@ fn strides_of(extents: [usize; MAX_RANK]) -> [u32; MAX_RANK] {
 }
 
 /// The counts as the codec has them.
-fn counts_of(sums: &TileSums, choice: &TileChoice) -> SampleCounts {
-    let sample = choice.sample();
+fn counts_of(sums: &TileSums, choice: &PredictorChoice) -> SampleCounts {
+    let sample = choice.sample;
     let counts = |of: job::ResidualCounts, values: usize| Counts {
         values: (TILES * values) as u32,
         zeros: of.zeros,

@@ -1,9 +1,8 @@
 //! Choice of a chunk's predictor (FORMAT.md §6, §11): differences along a set of axes, or interpolation. The encoder estimates the bits that the residuals of
-//! each predictor take, and takes the predictor with the smallest estimate.
+//! each predictor take on a sample, and takes the predictor with the smallest estimate.
 //!
 //! ```text
-//! small chunk ─ the encoder's stages ───────────────────────────> residuals ┐
-//! chunk ─ sample of tiles, a tile in each lane ─ each predictor ─> residuals ┴> counts ─ estimate of bits ─> the least
+//! chunk ─ sample of tiles, a tile in each lane ─ each predictor ─> residuals ─> counts ─ estimate of bits ─> the least
 //! ```
 //!
 //! The host counts what the decision asks for. Or a GPU counts the residuals of all predictors ([`SampleCounts`]). Counts and estimates are integers, so that
@@ -15,7 +14,6 @@ mod lanes;
 #[cfg(test)]
 mod plain;
 mod sample;
-mod small;
 #[cfg(test)]
 mod tests;
 
@@ -23,16 +21,17 @@ pub use self::counts::{Counts, OUTLIER_BITS};
 pub use self::lanes::SETS;
 pub use self::sample::{MAX_TILE_VALUES, Sample, TILES};
 
+use std::convert::Infallible;
+
 use self::lanes::SampleLanes;
 use crate::config::{CodingPolicy, PredictorPolicy, SettledBound, SettledConfig};
-use crate::error::Result;
-use crate::layout::{Axes, Layout, MAX_RANK, Shape};
+use crate::error;
+use crate::layout::{Axes, ByteOrder, Layout, MAX_RANK, Scalar, Shape};
 use crate::number::dispatch::with_float;
 use crate::number::element::Element;
 use crate::number::fixed_log2::LOG_FRACTION;
 use crate::number::value::Value;
 use crate::predict::predictor::{InterpolationKind, LevelSteps, Predictor};
-use crate::predict::quantized::Quantized;
 use crate::quantize::grid::Grid;
 use crate::quantize::quantizer::Quantizer;
 
@@ -81,12 +80,12 @@ fn axes_of(set: usize, shape: &Shape) -> Axes {
 /// The set of axes longer than 1 whose differences take the fewest bits, and their estimate. Of sets with equal estimates the first one is taken. But the empty
 /// set is the last one of those without bits: a sample whose codes are all 0 says nothing of other values, and codes that change slowly take many times as long
 /// without a prediction. In a sample all counted values have neighbours before them. A chunk's first values along an axis have the differences along the others:
-/// `is_sample` says that the estimates are corrected for them.
-fn best_set(counts: &[Counts; SETS], shape: &Shape, is_sample: bool) -> (usize, Estimate) {
+/// the estimates are corrected for them.
+fn best_set(counts: &[Counts; SETS], shape: &Shape) -> (usize, Estimate) {
     let long = long_axes(shape);
     let sets = (0..SETS).filter(|set| set & !long == 0);
     let mut bits = counts.map(|counts| u128::from(counts.bits(0)));
-    for (axis, extent) in shape.extents().into_iter().enumerate().filter(|_| is_sample) {
+    for (axis, extent) in shape.extents().into_iter().enumerate() {
         for set in sets.clone().filter(|set| set >> axis & 1 == 1) {
             bits[set] = (bits[set] * (extent as u128 - 1) + bits[set ^ 1 << axis]) / extent as u128;
         }
@@ -95,12 +94,13 @@ fn best_set(counts: &[Counts; SETS], shape: &Shape, is_sample: bool) -> (usize, 
     (set, Estimate { bits: bits[set] as u64, values: counts[set].values })
 }
 
-/// Counts over the residuals of all predictors on a sample, as a device hands them over.
+/// Counts over the residuals of predictors on a sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampleCounts {
     /// Differences along each set of axes.
     pub differences: [Counts; SETS],
-    /// By the number of the kind of interpolation: residuals that count ([`Sample::uncounted_residuals`]).
+    /// By the number of the kind of interpolation: residuals that count ([`Sample::uncounted_residuals`]). The host counts those of a kind when the decision asks
+    /// for it.
     pub interpolations: [Counts; KINDS],
     /// Number of values with a code that are out of the fine grid's reach.
     pub out_of_reach: usize,
@@ -108,17 +108,43 @@ pub struct SampleCounts {
     pub zero_edges: usize,
 }
 
-/// The choice of a chunk's predictor on an absolute bound's rounding grid, before residuals are counted.
+/// The choice of the predictor of a chunk of floating-point numbers on an absolute bound's rounding grid. The host or a device counts, and the choice decides.
 #[derive(Debug, Clone, Copy)]
-struct Choice {
+pub struct PredictorChoice {
     shape: Shape,
-    quantizer: Quantizer,
+    /// The chunk's sample.
+    pub sample: Sample,
+    /// The chunk's grid as the counts need it.
+    pub quantizer: Quantizer,
     is_interpolation_open: bool,
     /// Estimated bits per residual, in fixed point, below which interpolation has finer steps on coarse levels: from 0, for never, to the largest number.
-    finer_steps_below: u32,
+    pub finer_steps_below: u32,
 }
 
-impl Choice {
+impl PredictorChoice {
+    /// Whether `config` leaves the predictor of chunks of this type open: for floating-point numbers with an absolute bound.
+    #[must_use]
+    pub fn is_open(scalar: Scalar, config: &SettledConfig) -> bool {
+        scalar.is_float()
+            && matches!(config.bound, SettledBound::Absolute(_))
+            && matches!(config.predictor, PredictorPolicy::Auto | PredictorPolicy::Differences)
+    }
+
+    /// The choice for a chunk that is not constant; `None` if `config` leaves nothing open. The chunk's first values suffice in its place if they show that it
+    /// has no lattice ([`lattice::is_off`](crate::quantize::lattice::is_off)).
+    #[must_use]
+    pub fn of_chunk(chunk: &[u8], layout: &Layout, config: &SettledConfig) -> Option<Self> {
+        let (true, SettledBound::Absolute(bound)) = (Self::is_open(layout.scalar, config), config.bound) else { return None };
+        with_float!(
+            layout.scalar,
+            V => {
+                let quantizer = Quantizer::for_chunk::<V>(chunk, layout.byte_order, bound, config.fills::<V>());
+                Some(Self::new::<V>(&layout.shape, &quantizer, config))
+            },
+            else None
+        )
+    }
+
     /// The choice on a grid.
     fn new<V: Value>(shape: &Shape, quantizer: &Quantizer, config: &SettledConfig) -> Self {
         let finer_steps_below = match long_axes(shape).count_ones() {
@@ -128,6 +154,7 @@ impl Choice {
         };
         Self {
             shape: *shape,
+            sample: Sample::of(shape),
             quantizer: *quantizer,
             is_interpolation_open: config.coding != CodingPolicy::Bitshuffle
                 && config.predictor != PredictorPolicy::Differences
@@ -137,7 +164,7 @@ impl Choice {
     }
 
     /// The kinds of interpolation that the decision may ask for, the one without rough axes first: none where interpolation is no candidate.
-    fn candidates(&self) -> impl Iterator<Item = InterpolationKind> + use<> {
+    pub fn candidates(&self) -> impl Iterator<Item = InterpolationKind> + use<> {
         let is_open = self.is_interpolation_open;
         let rough = std::iter::once(0).chain(self.rough_axes()).filter(move |_| is_open);
         rough.flat_map(|rough| [false, true].map(|is_linear| InterpolationKind::new(rough, is_linear)))
@@ -149,37 +176,40 @@ impl Choice {
         [1, 2, 4, 8].into_iter().filter(move |&axis| long & axis != 0 && long != axis)
     }
 
-    /// Number of values of which residuals are counted.
-    fn looked_at(&self, sample: Option<&Sample>) -> usize {
-        sample.map_or(self.shape.elements() as usize, |sample| TILES * sample.len)
-    }
-
-    /// See [`TileChoice::edges_of_planes`].
-    fn edges_of_planes(&self, sample: Option<&Sample>) -> usize {
-        EDGES_OF_PLANES * self.looked_at(sample) / self.shape.elements() as usize
+    /// The sample's share of the ends of rows of zeros that would take as many bits as what the planes of exceptions have besides.
+    #[must_use]
+    pub fn edges_of_planes(&self) -> usize {
+        EDGES_OF_PLANES * TILES * self.sample.len / self.shape.elements() as usize
     }
 
     /// The chunk's grid. `masks_zeros`: whether zeros are exceptions.
-    fn grid(&self, masks_zeros: bool) -> Grid {
+    #[must_use]
+    pub fn grid(&self, masks_zeros: bool) -> Grid {
         Grid::Linear(if masks_zeros { self.quantizer.masking_zeros() } else { self.quantizer })
     }
 
-    /// The grid and the predictor that follow from counts over a sample, or over a chunk without one. `interpolate` counts the residuals of a kind of interpolation.
-    fn decide_by(
+    /// The grid and the predictor that follow from counts over the residuals of all candidates.
+    #[must_use]
+    pub fn decide(&self, counts: &SampleCounts) -> (Grid, Predictor) {
+        let Ok(chosen) = self.decide_by(counts, |kind| Ok::<_, Infallible>(counts.interpolations[kind.number()]));
+        chosen
+    }
+
+    /// The grid and the predictor that follow from counts. `interpolate` counts the residuals of a kind of interpolation.
+    fn decide_by<E>(
         &self,
-        sample: Option<&Sample>,
-        known: &Known,
-        mut interpolate: impl FnMut(InterpolationKind) -> Result<Counts>,
-    ) -> Result<(Grid, Predictor)> {
-        let (set, differences) = best_set(&known.differences, &self.shape, sample.is_some());
+        known: &SampleCounts,
+        mut interpolate: impl FnMut(InterpolationKind) -> Result<Counts, E>,
+    ) -> Result<(Grid, Predictor), E> {
+        let (set, differences) = best_set(&known.differences, &self.shape);
         let by_differences = (self.grid(false), Predictor::from(axes_of(set, &self.shape)));
-        if !self.is_interpolation_open || known.out_of_reach > self.looked_at(sample) / VALUES_PER_VALUE_OUT_OF_REACH {
+        if !self.is_interpolation_open || known.out_of_reach > TILES * self.sample.len / VALUES_PER_VALUE_OUT_OF_REACH {
             return Ok(by_differences);
         }
         // Zeros are escapes, or exceptions if these take fewer bits. Of two values only one can be masked.
         let bits_as_exceptions = match self.quantizer.fills().value() {
             Some(_) => u64::MAX,
-            None => EDGE_BITS * (known.zero_edges + self.edges_of_planes(sample)) as u64,
+            None => EDGE_BITS * (known.zero_edges + self.edges_of_planes()) as u64,
         };
         let bits_as_escapes = |counts: &Counts| OUTLIER_BITS * u64::from(counts.zero_escapes);
         let estimate = |counts: &Counts, of_zeros: u64| Estimate { bits: counts.bits(of_zeros), values: counts.values };
@@ -195,8 +225,7 @@ impl Choice {
         }
         let mut best = better(cubic, try_kind(0, true)?);
         let is_linear = best.0.is_linear();
-        // In a small chunk a kind takes as long as a stream. Where the best set has an axis, differences along it pay, and it is hardly rough.
-        for rough in self.rough_axes().filter(|&axis| sample.is_some() || set & usize::from(axis) == 0) {
+        for rough in self.rough_axes() {
             best = better(best, try_kind(rough, is_linear)?);
         }
         if best.0.rough() != 0 {
@@ -215,123 +244,32 @@ impl Choice {
     }
 
     /// Loads a chunk's sample, and counts what the decision asks for first.
-    fn load<V: Value>(&self, lanes: &mut SampleLanes, sample: &Sample, chunk: &[u8], layout: &Layout) -> Result<Known> {
-        lanes.load::<V>(sample, chunk, layout.byte_order, &self.quantizer)?;
+    fn load<V: Value>(&self, lanes: &mut SampleLanes, chunk: &[u8], order: ByteOrder) -> error::Result<SampleCounts> {
+        lanes.load::<V>(&self.sample, chunk, order, &self.quantizer)?;
         let is_open = self.is_interpolation_open;
-        Ok(Known {
-            differences: lanes.differences(sample, is_open),
+        Ok(SampleCounts {
+            differences: lanes.differences(&self.sample, is_open),
+            interpolations: [Counts::default(); KINDS],
             out_of_reach: if is_open { lanes.out_of_reach() } else { 0 },
-            zero_edges: if is_open { lanes.zero_edges(sample.extents[0]) } else { 0 },
+            zero_edges: if is_open { lanes.zero_edges(self.sample.extents[0]) } else { 0 },
         })
     }
-}
 
-/// Counts over a chunk or its sample for which no kind of interpolation is needed.
-struct Known {
-    /// Differences along each set of axes.
-    differences: [Counts; SETS],
-    /// See [`SampleCounts::out_of_reach`].
-    out_of_reach: usize,
-    /// See [`SampleCounts::zero_edges`].
-    zero_edges: usize,
-}
-
-/// The choice of the predictor of a chunk with a sample. A device may count, and decide in the end.
-#[derive(Debug, Clone, Copy)]
-pub struct TileChoice {
-    choice: Choice,
-    sample: Sample,
-}
-
-impl TileChoice {
-    /// Whether a device may count for chunks: for floating-point numbers with an absolute bound, where `config` leaves the predictor open and the chunk has a
-    /// sample.
-    #[must_use]
-    pub fn is_made_for(layout: &Layout, config: &SettledConfig) -> bool {
-        layout.scalar.is_float()
-            && matches!(config.bound, SettledBound::Absolute(_))
-            && matches!(config.predictor, PredictorPolicy::Auto | PredictorPolicy::Differences)
-            && Sample::of(&layout.shape).is_some()
-    }
-
-    /// The choice for a chunk that is not constant; `None` if no device may count. The chunk's first values suffice in its place if
-    /// they show that it has no lattice ([`lattice::is_off`](crate::quantize::lattice::is_off)).
-    #[must_use]
-    pub fn of_chunk(chunk: &[u8], layout: &Layout, config: &SettledConfig) -> Option<Self> {
-        let (true, SettledBound::Absolute(bound)) = (Self::is_made_for(layout, config), config.bound) else { return None };
-        let sample = Sample::of(&layout.shape)?;
-        with_float!(
-            layout.scalar,
-            V => {
-                let quantizer = Quantizer::for_chunk::<V>(chunk, layout.byte_order, bound, config.fills::<V>());
-                Some(Self { choice: Choice::new::<V>(&layout.shape, &quantizer, config), sample })
-            },
-            else None
-        )
-    }
-
-    /// The chunk's grid as the counts need it.
-    #[must_use]
-    pub fn quantizer(&self) -> &Quantizer {
-        &self.choice.quantizer
-    }
-
-    /// The chunk's sample.
-    #[must_use]
-    pub fn sample(&self) -> &Sample {
-        &self.sample
-    }
-
-    /// The kinds of interpolation that the decision may ask for, the one without rough axes first: none where interpolation is no candidate.
-    pub fn candidates(&self) -> impl Iterator<Item = InterpolationKind> + use<> {
-        self.choice.candidates()
-    }
-
-    /// Estimated bits per residual, in fixed point, below which interpolation has finer steps on coarse levels.
-    #[must_use]
-    pub fn finer_steps_below(&self) -> u32 {
-        self.choice.finer_steps_below
-    }
-
-    /// The sample's share of the ends of rows of zeros that would take as many bits as what the planes of exceptions have besides.
-    #[must_use]
-    pub fn edges_of_planes(&self) -> usize {
-        self.choice.edges_of_planes(Some(&self.sample))
-    }
-
-    /// The chunk's grid. `masks_zeros`: whether zeros are exceptions.
-    #[must_use]
-    pub fn grid(&self, masks_zeros: bool) -> Grid {
-        self.choice.grid(masks_zeros)
-    }
-
-    /// The grid and the predictor that follow from counts.
-    #[must_use]
-    pub fn decide(&self, counts: &SampleCounts) -> (Grid, Predictor) {
-        let &SampleCounts { differences, out_of_reach, zero_edges, .. } = counts;
-        let known = Known { differences, out_of_reach, zero_edges };
-        match self.choice.decide_by(Some(&self.sample), &known, |kind| Ok(counts.interpolations[kind.number()])) {
-            Ok(chosen) => chosen,
-            Err(_) => unreachable!("nothing is allocated for counts that are there"),
-        }
-    }
-
-    /// Counts over the residuals of all predictors, by the host: what a device is compared with. `chunk` is the one that the choice was made for.
+    /// Counts over the residuals of all candidates, by the host: what a device is compared with. `chunk` is the one that the choice was made for.
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn count(&self, chunk: &[u8], layout: &Layout) -> Result<SampleCounts> {
+    pub fn count(&self, chunk: &[u8], layout: &Layout) -> error::Result<SampleCounts> {
         let mut lanes = SampleLanes::default();
-        let Known { differences, out_of_reach, zero_edges } = with_float!(
+        let mut counts = with_float!(
             layout.scalar,
-            V => self.choice.load::<V>(&mut lanes, &self.sample, chunk, layout)?,
+            V => self.load::<V>(&mut lanes, chunk, layout.byte_order)?,
             else unreachable!("the choice is for floating-point numbers alone")
         );
-        let mut interpolations = [Counts::default(); KINDS];
         for kind in self.candidates() {
-            interpolations[kind.number()] = lanes.interpolate(&self.sample, kind)?;
+            counts.interpolations[kind.number()] = lanes.interpolate(&self.sample, kind)?;
         }
-        Ok(SampleCounts { differences, interpolations, out_of_reach, zero_edges })
+        Ok(counts)
     }
 }
 
@@ -339,12 +277,6 @@ impl TileChoice {
 #[derive(Debug, Default)]
 pub(crate) struct Chooser {
     lanes: SampleLanes,
-    /// Codes of a small chunk modulo 2^32, and their differences.
-    codes: Vec<i32>,
-    differences: Vec<i32>,
-    /// Codes of a small chunk on other grids, and their differences.
-    wide_codes: Vec<i64>,
-    wide_differences: Vec<i64>,
 }
 
 impl Chooser {
@@ -356,31 +288,27 @@ impl Chooser {
         layout: &Layout,
         policy: PredictorPolicy,
         code: impl Fn(V) -> i64,
-    ) -> Result<(Axes, u64)> {
+    ) -> error::Result<(Axes, u64)> {
         let sample = Sample::of(&layout.shape);
-        let counts = match &sample {
-            Some(sample) => self.lanes.differences_of_codes::<V>(sample, chunk, layout.byte_order, code)?,
-            None => self.differences_of_codes::<V>(chunk, layout, code)?,
-        };
+        let counts = self.lanes.differences_of_codes::<V>(&sample, chunk, layout.byte_order, code)?;
         let long = long_axes(&layout.shape);
         let set = match policy {
             PredictorPolicy::Axes(byte) => usize::from(byte) & long,
             PredictorPolicy::Lorenzo | PredictorPolicy::Interpolation(_) => long,
-            PredictorPolicy::Auto | PredictorPolicy::Differences => best_set(&counts, &layout.shape, sample.is_some()).0,
+            PredictorPolicy::Auto | PredictorPolicy::Differences => best_set(&counts, &layout.shape).0,
         };
         Ok((axes_of(set, &layout.shape), counts[set].bits(0)))
     }
 
     /// Chooses the predictor of a chunk of floating-point numbers on an absolute bound's rounding grid, and whether zeros are exceptions of the grid. The choice
-    /// depends on the chunk's values and `config` alone, not on earlier chunks. `quantized` is room for a small chunk.
+    /// depends on the chunk's values and `config` alone, not on earlier chunks.
     pub(crate) fn choose<V: Value>(
         &mut self,
         chunk: &[u8],
         layout: &Layout,
         quantizer: &Quantizer,
         config: &SettledConfig,
-        quantized: &mut Quantized<'_, V::Code>,
-    ) -> Result<(Grid, Predictor)> {
+    ) -> error::Result<(Grid, Predictor)> {
         let all = Axes::all(&layout.shape);
         let on_grid = |predictor: Predictor| Ok((Grid::Linear(*quantizer), predictor));
         match config.predictor {
@@ -394,16 +322,8 @@ impl Chooser {
             }
             PredictorPolicy::Auto | PredictorPolicy::Differences => {}
         }
-        let choice = Choice::new::<V>(&layout.shape, quantizer, config);
-        if let Some(sample) = Sample::of(&layout.shape) {
-            let known = choice.load::<V>(&mut self.lanes, &sample, chunk, layout)?;
-            return choice.decide_by(Some(&sample), &known, |kind| self.lanes.interpolate(&sample, kind));
-        }
-        let (differences, out_of_reach) = self.differences_of_chunk::<V>(chunk, layout, quantizer, quantized)?;
-        let (has_zeros, zero_edges) = small::zeros::<V>(chunk, layout);
-        // Of two values only one can be masked.
-        let has_zeros = has_zeros && quantizer.fills().value().is_none();
-        let known = Known { differences, out_of_reach, zero_edges };
-        choice.decide_by(None, &known, |kind| small::interpolate::<V>(chunk, layout, quantizer, kind, has_zeros, quantized))
+        let choice = PredictorChoice::new::<V>(&layout.shape, quantizer, config);
+        let counts = choice.load::<V>(&mut self.lanes, chunk, layout.byte_order)?;
+        choice.decide_by(&counts, |kind| self.lanes.interpolate(&choice.sample, kind))
     }
 }

@@ -1,16 +1,13 @@
 //! A quantized chunk: the integers that stages 3 to 5 code, and which values are exceptions.
 
-use std::mem;
-
 use crate::error::Result;
 use crate::layout::Layout;
 use crate::memory::resize;
 use crate::number::integer::Integer;
 use crate::number::value::Value;
 use crate::predict::interpolation::Interpolation;
-use crate::predict::predictor::{InterpolationKind, Predictor};
+use crate::predict::predictor::Predictor;
 use crate::quantize::bitmap::Bitmap;
-use crate::quantize::fine_grid::FineGrid;
 use crate::quantize::gaps;
 use crate::quantize::linear;
 use crate::quantize::quantizer::Quantizer;
@@ -20,14 +17,12 @@ use crate::quantize::quantizer::Quantizer;
 pub(crate) struct Quantized<'a, C> {
     /// Codes on the rounding grid, in C order.
     pub codes: &'a mut Vec<C>,
-    /// Exceptions of the codes. After [`Quantized::apply`], exceptions of the predictor that was applied.
+    /// Exceptions of the codes or of the residuals.
     pub exceptions: &'a mut Bitmap,
     /// Buffers of interpolation.
     pub interpolation: &'a mut Interpolation,
     /// Residuals of interpolation, in the order of levels and parity classes.
     pub residuals: &'a mut Vec<i32>,
-    /// Exceptions of interpolation.
-    pub residual_exceptions: &'a mut Bitmap,
 }
 
 impl<C: Integer> Quantized<'_, C> {
@@ -60,8 +55,8 @@ impl<C: Integer> Quantized<'_, C> {
                 let Some(fine) = quantizer.fine::<V>() else {
                     unreachable!("interpolation is chosen where there is a fine grid")
                 };
-                self.interpolate(chunk, layout, &fine, kind)?;
-                mem::swap(self.exceptions, self.residual_exceptions);
+                self.exceptions.clear(layout.shape.elements() as usize)?;
+                self.interpolation.forward(chunk, layout, &fine, kind, self.residuals, self.exceptions)?;
             }
         }
         Ok(())
@@ -71,25 +66,13 @@ impl<C: Integer> Quantized<'_, C> {
     pub(crate) fn fill_gaps(&mut self, layout: &Layout) {
         gaps::fill_gaps(self.codes, self.exceptions, layout.shape.row());
     }
-
-    /// Makes the residuals of interpolation of a chunk.
-    pub(crate) fn interpolate<V: Value<Code = C>>(
-        &mut self,
-        chunk: &[u8],
-        layout: &Layout,
-        fine: &FineGrid<V>,
-        kind: InterpolationKind,
-    ) -> Result<()> {
-        self.residual_exceptions.clear(layout.shape.elements() as usize)?;
-        let Self { interpolation, residuals, residual_exceptions, .. } = self;
-        interpolation.forward(chunk, layout, fine, kind, residuals, residual_exceptions)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::layout::{Axes, ByteOrder, Scalar, Shape};
+    use crate::predict::predictor::InterpolationKind;
     use crate::stream::buffers::Shared;
 
     #[test]
@@ -99,7 +82,7 @@ mod tests {
         let chunk: Vec<u8> = (0..23 * 31).flat_map(|i| value(i).to_le_bytes()).collect();
         let quantizer = Quantizer::new(0.25);
         let (mut shared, mut codes) = (Shared::default(), Vec::new());
-        let (_, mut quantized) = shared.split(&mut codes);
+        let mut quantized = shared.quantized(&mut codes);
         let expected: Vec<usize> = (7..23 * 31).step_by(50).collect();
         quantized.apply::<f32>(Predictor::Differences(Axes::FASTEST), &chunk, &layout, &quantizer).unwrap();
         assert_eq!(quantized.exceptions.indices().collect::<Vec<_>>(), expected);
@@ -118,7 +101,7 @@ mod tests {
         let values = [f64::NAN, 3.0, f64::INFINITY, -5.0, 8.0, f64::NEG_INFINITY, 1e300, 9.0];
         let chunk: Vec<u8> = values.iter().flat_map(|value| value.to_be_bytes()).collect();
         let (mut shared, mut codes) = (Shared::default(), Vec::new());
-        let (_, mut quantized) = shared.split(&mut codes);
+        let mut quantized = shared.quantized(&mut codes);
         quantized.quantize::<f64>(&chunk, &layout, &Quantizer::new(0.5)).unwrap();
         assert_eq!(*quantized.codes, [3, 3, 3, -5, 8, 8, 8, 9]);
         quantized.clear(&layout).unwrap();

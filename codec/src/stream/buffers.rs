@@ -20,10 +20,7 @@ pub(crate) struct Buffers<C> {
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     pub plane: PlaneWorkspace,
-    /// Exceptions of the codes.
     pub exceptions: Bitmap,
-    /// Exceptions of interpolation.
-    pub residual_exceptions: Bitmap,
     /// The exception mask while it is predicted.
     pub mask: Bitmap,
     /// Differences of the exception mask.
@@ -37,10 +34,10 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// The chooser of the predictor, and the buffers that a chunk is quantized into. `codes` are those of the chunk's type.
-    pub(crate) fn split<'a, C>(&'a mut self, codes: &'a mut Vec<C>) -> (&'a mut Chooser, Quantized<'a, C>) {
-        let Self { chooser, exceptions, interpolation, residuals, residual_exceptions, .. } = self;
-        (chooser, Quantized { codes, exceptions, interpolation, residuals, residual_exceptions })
+    /// The buffers that a chunk is quantized into. `codes` are those of the chunk's type.
+    pub(crate) fn quantized<'a, C>(&'a mut self, codes: &'a mut Vec<C>) -> Quantized<'a, C> {
+        let Self { exceptions, interpolation, residuals, .. } = self;
+        Quantized { codes, exceptions, interpolation, residuals }
     }
 }
 

@@ -37,8 +37,8 @@ impl<V: Value> Encoder<'_, V> {
     pub(crate) fn floats(mut self) -> Result<()> {
         let Self { chunk, layout, config, .. } = self;
         let slabs = Slabs::new(&layout.shape).filter(|_| config.coding != CodingPolicy::Bitshuffle);
-        let (chooser, mut quantized) = self.shared.split(&mut self.buffers.codes);
-        let (grid, predictor) = for_floats::<V>(chunk, layout, config, chooser, &mut quantized)?;
+        let (grid, predictor) = for_floats::<V>(chunk, layout, config, &mut self.shared.chooser)?;
+        let mut quantized = self.shared.quantized(&mut self.buffers.codes);
         match &grid {
             Grid::Linear(quantizer) => {
                 let mut ends = Ends::<V>::new(quantizer);
@@ -80,12 +80,12 @@ impl<V: IntegerElement> Encoder<'_, V> {
     /// Encodes a chunk of integers.
     pub(crate) fn integers(mut self) -> Result<()> {
         let Self { chunk, layout, config, .. } = self;
-        let (chooser, mut quantized) = self.shared.split(&mut self.buffers.codes);
-        let (grid, predictor) = for_integers::<V>(chunk, layout, config, chooser)?;
+        let (grid, predictor) = for_integers::<V>(chunk, layout, config, &mut self.shared.chooser)?;
         let Grid::Steps(steps) = &grid else {
             self.begin(&grid)?;
             return self.exact(predictor);
         };
+        let mut quantized = self.shared.quantized(&mut self.buffers.codes);
         quantized.clear(layout)?;
         integer_steps::quantize::<V>(chunk, layout.byte_order, steps, quantized.codes, quantized.exceptions);
         quantized.fill_gaps(layout);

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::{Builder, scope};
 
-use quire_codec::stages::choice::TileChoice;
+use quire_codec::stages::choice::PredictorChoice;
 use quire_codec::stages::grid::Grid;
 use quire_codec::stages::predictor::Predictor;
 use quire_codec::stages::{settled, tries_exact_bits};
@@ -53,7 +53,7 @@ pub(super) struct Compressing<'a> {
 }
 
 /// The choice that tiles in device memory decide, and the configuration that it is made with.
-pub(super) type Choice<'a> = (TileChoice, SettledConfig<'a>);
+pub(super) type Choice<'a> = (PredictorChoice, SettledConfig<'a>);
 
 /// What the device finds of a chunk before it is compressed: what `inspect` says, and its predictor's byte.
 pub(super) type Found = (Inspection, u32);
@@ -106,7 +106,7 @@ impl<'a> Compressing<'a> {
         // The choice needs no value of a chunk: whether the chunk has a lattice is found later, by the kernel `inspect`.
         let choice = |bound| {
             let config = config.with_bound(SettledBound::Absolute(bound));
-            Some((TileChoice::of_chunk(&[], layout, &config)?, config))
+            Some((PredictorChoice::of_chunk(&[], layout, &config)?, config))
         };
         Ok(Self {
             device,

@@ -46,7 +46,7 @@ fn choose_by_kernels(
     loaded: &Loaded,
     chunk: &[u8],
     layout: &Layout,
-    choice: &TileChoice,
+    choice: &PredictorChoice,
 ) -> Result<ByKernels> {
     session.reserve_tables(size_of::<Address>(), 1)?;
     session.chunks.grow(chunk.len())?;
@@ -108,12 +108,12 @@ impl TileReport {
     }
 
     fn compare(&mut self, what: &str, chunk: &[u8], layout: &Layout, config: &SettledConfig) {
-        let Some(choice) = TileChoice::of_chunk(chunk, layout, config) else { return };
+        let Some(choice) = PredictorChoice::of_chunk(chunk, layout, config) else { return };
         let expected = choice.count(chunk, layout).expect("memory");
         let chosen = self.cpu.choose(chunk, layout, config).expect("memory");
         self.compared += 1;
         self.interpolated += usize::from(chosen.1.is_interpolation());
-        let is_out_of_reach = 2 * expected.out_of_reach > TILES * choice.sample().len;
+        let is_out_of_reach = 2 * expected.out_of_reach > TILES * choice.sample.len;
         self.without_interpolation += usize::from(choice.candidates().next().is_some() && is_out_of_reach);
 
         let tiles = self.session.lent().tiles();

@@ -27,26 +27,6 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts over residuals that follow one another. `steps` turns each into the number that is coded. Call it in a
-    /// [`widely_vectorized`](crate::simd::widely_vectorized) body.
-    #[inline(always)]
-    pub(super) fn of<C: Integer>(residuals: &[C], steps: impl Fn(C) -> C) -> Self {
-        let (mut counts, mut was_zero) = (LaneCounts::default(), [0; TILES]);
-        for group in residuals.chunks(TILES) {
-            let (mut here, mut follows_zero) = ([C::default(); TILES], [0; TILES]);
-            here.iter_mut().zip(group).for_each(|(here, &residual)| *here = steps(residual));
-            follows_zero[0] = was_zero[TILES - 1];
-            for i in 1..TILES {
-                follows_zero[i] = u32::from(here[i - 1] == C::default());
-            }
-            was_zero = counts.add(&here, &follows_zero);
-        }
-        let all = counts.sum();
-        // The last group is filled up with zeros.
-        let padding = (residuals.len().next_multiple_of(TILES) - residuals.len()) as u32;
-        Self { values: residuals.len() as u32, zeros: all.zeros - padding, ..all }
-    }
-
     /// Estimate of the bits that the residuals take, in fixed point with [`LOG_FRACTION`] fraction bits. `zero_bits`: bits of the zeros that are escapes.
     pub(super) fn bits(&self, zero_bits: u64) -> u64 {
         let [values, zeros, rises, negative, lengths, outliers] =
@@ -114,30 +94,6 @@ impl LaneCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn one_by_one(residuals: &[i64]) -> Counts {
-        let number = |is_counted: &dyn Fn(usize) -> bool| (0..residuals.len()).filter(|&i| is_counted(i)).count() as u32;
-        Counts {
-            values: residuals.len() as u32,
-            zeros: number(&|i| residuals[i] == 0),
-            rises: number(&|i| residuals[i] != 0 && i > 0 && residuals[i - 1] == 0),
-            negative: number(&|i| residuals[i] < 0),
-            lengths: residuals.iter().map(|residual| u64::BITS - residual.unsigned_abs().leading_zeros()).sum(),
-            ..Counts::default()
-        }
-    }
-
-    #[test]
-    fn residuals_are_counted_at_any_length() {
-        let values = [0, 1, -1, 2, -3, 0, 255, -256, i64::MAX, i64::MIN, 7, -4, 0, -16];
-        let wide: Vec<i64> = (0..200).map(|i: usize| values[i * i % values.len()]).collect();
-        let narrow: Vec<i32> = wide.iter().map(|&value| value as i32).collect();
-        for len in 0..wide.len() {
-            assert_eq!(Counts::of(&wide[..len], |residual| residual), one_by_one(&wide[..len]), "{len} residuals");
-            let expected: Vec<i64> = narrow[..len].iter().map(|&residual| i64::from(residual / 2)).collect();
-            assert_eq!(Counts::of(&narrow[..len], |residual| residual / 2), one_by_one(&expected), "{len} residuals");
-        }
-    }
 
     #[test]
     fn estimates_are_entropies() {

@@ -7,7 +7,6 @@ use crate::layout::Layout;
 use crate::number::integer::Integer as _;
 use crate::number::value::Value;
 use crate::predict::predictor::Predictor;
-use crate::predict::quantized::Quantized;
 use crate::quantize::decimal::divisor;
 use crate::quantize::grid::Grid;
 use crate::quantize::integer_steps::{IntegerElement, Steps};
@@ -24,13 +23,12 @@ pub(crate) fn for_floats<V: Value>(
     layout: &Layout,
     config: &SettledConfig,
     chooser: &mut Chooser,
-    quantized: &mut Quantized<'_, V::Code>,
 ) -> Result<(Grid, Predictor)> {
     let order = layout.byte_order;
     match config.bound {
         SettledBound::Absolute(bound) => {
             let quantizer = Quantizer::for_chunk::<V>(chunk, order, bound, config.fills::<V>());
-            chooser.choose::<V>(chunk, layout, &quantizer, config, quantized)
+            chooser.choose::<V>(chunk, layout, &quantizer, config)
         }
         SettledBound::PointwiseRelative(bound) if !is_too_fine(bound, V::SIZE) => {
             let grid = Logarithm::for_chunk::<V>(chunk, order, bound, config.fill::<V>());
@@ -100,7 +98,6 @@ mod tests {
     use super::*;
     use crate::layout::{ByteOrder, Scalar, Shape};
     use crate::quantize::fills::Fills;
-    use crate::stream::buffers::Shared;
 
     fn layout(scalar: Scalar, values: usize) -> Layout {
         Layout { scalar, byte_order: ByteOrder::Little, shape: Shape::new(&[values as u64]).unwrap() }
@@ -108,19 +105,12 @@ mod tests {
 
     fn of_floats(values: &[f64], bound: SettledBound) -> Result<(Grid, Predictor)> {
         let chunk: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        let (mut shared, mut codes) = (Shared::default(), Vec::new());
-        let (chooser, mut coded) = shared.split(&mut codes);
-        for_floats::<f64>(&chunk, &layout(Scalar::F64, values.len()), &SettledConfig::of(bound), chooser, &mut coded)
+        for_floats::<f64>(&chunk, &layout(Scalar::F64, values.len()), &SettledConfig::of(bound), &mut Chooser::default())
     }
 
     fn of_integers(values: &[i32], bound: SettledBound) -> Result<(Grid, Predictor)> {
         let chunk: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        for_integers::<i32>(
-            &chunk,
-            &layout(Scalar::I32, values.len()),
-            &SettledConfig::of(bound),
-            Shared::default().split::<i32>(&mut Vec::new()).0,
-        )
+        for_integers::<i32>(&chunk, &layout(Scalar::I32, values.len()), &SettledConfig::of(bound), &mut Chooser::default())
     }
 
     #[test]

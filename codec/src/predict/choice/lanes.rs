@@ -276,7 +276,8 @@ impl SampleLanes {
 /// longer than 1.
 fn differences<C: Integer, W: Integer>(sample: &Sample, codes: &[[C; TILES]]) -> [Counts; SETS] {
     match sample.extents.iter().filter(|&&extent| extent > 1).count() {
-        0 | 1 => differences_of_corners::<C, W, 2>(sample, codes),
+        0 => differences_of_corners::<C, W, 1>(sample, codes),
+        1 => differences_of_corners::<C, W, 2>(sample, codes),
         2 => differences_of_corners::<C, W, 4>(sample, codes),
         3 => differences_of_corners::<C, W, 8>(sample, codes),
         _ => differences_of_corners::<C, W, 16>(sample, codes),
@@ -285,7 +286,7 @@ fn differences<C: Integer, W: Integer>(sample: &Sample, codes: &[[C; TILES]]) ->
 
 /// A number wrapped to the width of `W`.
 #[inline(always)]
-pub(super) fn wrapped<C: Integer, W: Integer>(number: C) -> C {
+fn wrapped<C: Integer, W: Integer>(number: C) -> C {
     C::from_i64(W::from_i64(number.to_i64()).to_i64())
 }
 

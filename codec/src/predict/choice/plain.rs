@@ -2,17 +2,13 @@
 //! The choice is tested against it.
 
 use super::axes_of;
-use crate::layout::{ByteOrder, Layout, MAX_RANK, Shape};
+use crate::layout::{Layout, MAX_RANK, Shape};
 use crate::number::fixed_log2::log2_fixed;
-use crate::number::integer::Integer as _;
 use crate::number::value::Value;
-use crate::predict::interpolation::{Interpolation, plain as interpolation};
+use crate::predict::interpolation::plain as interpolation;
 use crate::predict::lorenzo::plain as lorenzo;
 use crate::predict::predictor::InterpolationKind;
-use crate::quantize::bitmap::Bitmap;
 use crate::quantize::fine_grid::{FineGrid, aligned};
-use crate::quantize::gaps::fill_gaps;
-use crate::quantize::linear;
 use crate::quantize::quantizer::Quantizer;
 
 /// An estimate of the bits of a number of residuals, in 65536ths.
@@ -53,8 +49,9 @@ pub(super) fn estimate<I: Copy + Into<i64>>(stretches: &[Vec<I>]) -> Estimate {
 
 /// The sides of a tile.
 fn tile_sides(chunk: [usize; MAX_RANK]) -> [usize; MAX_RANK] {
-    let mut sides = [1; MAX_RANK];
-    while sides.iter().product::<usize>() < 512 {
+    let len = (chunk.iter().product::<usize>() / 4).min(512);
+    let mut sides = chunk.map(|extent| extent.min(2));
+    while sides.iter().product::<usize>() < len {
         let shorter = (0..MAX_RANK).filter(|&axis| sides[axis] < chunk[axis]);
         let Some(axis) = shorter.min_by_key(|&axis| if axis == 0 { sides[0] / 2 } else { sides[axis] }) else { break };
         sides[axis] *= 2;
@@ -73,8 +70,8 @@ fn indices(extents: [usize; MAX_RANK]) -> impl Iterator<Item = [usize; MAX_RANK]
     })
 }
 
-/// Sides and values of the tiles of an array with these extents; `None` if it is small.
-fn tiles_of<T: Copy>(extents: [usize; MAX_RANK], values: &[T]) -> Option<([usize; MAX_RANK], Vec<Vec<T>>)> {
+/// Sides and values of the tiles of an array with these extents.
+fn tiles_of<T: Copy>(extents: [usize; MAX_RANK], values: &[T]) -> ([usize; MAX_RANK], Vec<Vec<T>>) {
     let sides = tile_sides(extents);
     let slowest = (0..MAX_RANK).rfind(|&axis| extents[axis] > 1).unwrap_or(0);
     let origin = |tile: usize, axis: usize| {
@@ -89,7 +86,7 @@ fn tiles_of<T: Copy>(extents: [usize; MAX_RANK], values: &[T]) -> Option<([usize
         (0..MAX_RANK).rev().fold(0, |index, axis| index * extents[axis] + origin(tile, axis) + at[axis])
     };
     let tile = |tile: usize| indices(sides).map(|at| values[index(tile, at)]).collect();
-    (values.len() >= 16 * sides.iter().product::<usize>()).then(|| (sides, (0..16).map(tile).collect()))
+    (sides, (0..16).map(tile).collect())
 }
 
 /// The sets of axes longer than 1, by their numbers.
@@ -117,9 +114,9 @@ fn wrapped(number: i64, width: u32) -> i64 {
 }
 
 /// The set with the least estimate, of those of all sets, and this estimate.
-fn best_set(extents: [usize; MAX_RANK], of_sets: &[Estimate], are_tiles: bool) -> (usize, Estimate) {
+fn best_set(extents: [usize; MAX_RANK], of_sets: &[Estimate]) -> (usize, Estimate) {
     let mut estimates: Vec<u128> = of_sets.iter().map(|estimate| estimate.bits.into()).collect();
-    for axis in (0..MAX_RANK).filter(|_| are_tiles) {
+    for axis in 0..MAX_RANK {
         let extent = extents[axis] as u128;
         for set in sets(extents).filter(|set| set >> axis & 1 == 1) {
             estimates[set] = (estimates[set] * (extent - 1) + estimates[set ^ 1 << axis]) / extent;
@@ -132,24 +129,16 @@ fn best_set(extents: [usize; MAX_RANK], of_sets: &[Estimate], are_tiles: bool) -
 /// The best set of axes for codes of as many bits, which are extended to 64 bits by their sign, and its estimate before it is corrected.
 pub(super) fn axes_of_codes(codes: &[i64], width: u32, shape: &Shape) -> (usize, Vec<Estimate>) {
     let extents = shape.extents();
-    let tiles = tiles_of(extents, codes);
-    let of_set = |set: usize| match &tiles {
-        Some((sides, tiles)) => {
-            estimate(&tiles.iter().flat_map(|tile| counted_differences(*sides, tile, set, width)).collect::<Vec<_>>())
-        }
-        None => {
-            let differences = lorenzo::differences(codes, shape, axes_of(set, shape)).into_iter();
-            estimate(&[differences.map(|difference| wrapped(difference, width)).collect()])
-        }
-    };
+    let (sides, tiles) = tiles_of(extents, codes);
+    let of_set =
+        |set: usize| estimate(&tiles.iter().flat_map(|tile| counted_differences(sides, tile, set, width)).collect::<Vec<_>>());
     let mut of_sets = vec![Estimate { bits: 0, values: 0 }; 1 << MAX_RANK];
     sets(extents).for_each(|set| of_sets[set] = of_set(set));
-    (best_set(extents, &of_sets, tiles.is_some()).0, of_sets)
+    (best_set(extents, &of_sets).0, of_sets)
 }
 
 /// A chunk of floating-point numbers.
 pub(super) struct Plain<'a, V> {
-    pub(super) bytes: &'a [u8],
     pub(super) layout: Layout,
     pub(super) quantizer: &'a Quantizer,
     pub(super) values: Vec<V>,
@@ -157,7 +146,7 @@ pub(super) struct Plain<'a, V> {
     pub(super) is_interpolation_open: bool,
 }
 
-/// Counts over a chunk or its tiles for which no kind of interpolation is needed.
+/// Counts over a chunk's tiles for which no kind of interpolation is needed.
 struct Counted {
     of_sets: Vec<Estimate>,
     out_of_reach: usize,
@@ -196,13 +185,7 @@ impl<V: Value> Plain<'_, V> {
 
     /// The predictor's byte, and whether zeros are exceptions.
     pub(super) fn predictor(&self, for_less_noise: bool) -> (u8, bool) {
-        match tiles_of(self.extents(), &self.values) {
-            Some((sides, tiles)) => self.by_tiles(sides, &tiles, for_less_noise),
-            None => self.by_all_values(for_less_noise),
-        }
-    }
-
-    fn by_tiles(&self, sides: [usize; MAX_RANK], tiles: &[Vec<V>], for_less_noise: bool) -> (u8, bool) {
+        let (sides, tiles) = tiles_of(self.extents(), &self.values);
         let fine = self.fine();
         let all = || tiles.iter().flatten().copied();
         let code = |value: V| self.scaled(value).round_ties_even() as i64 as i32;
@@ -236,7 +219,7 @@ impl<V: Value> Plain<'_, V> {
             looked_at: all().count(),
             zero_edges: tiles.iter().map(|tile| self.zero_edges(tile, sides[0])).sum(),
         };
-        self.decide(&counted, true, for_less_noise, |kind| self.residuals_of_tiles(sides, tiles, kind))
+        self.decide(&counted, for_less_noise, |kind| self.residuals_of_tiles(sides, &tiles, kind))
     }
 
     fn residuals_of_tiles(&self, sides: [usize; MAX_RANK], tiles: &[Vec<V>], kind: InterpolationKind) -> OfKind {
@@ -272,51 +255,8 @@ impl<V: Value> Plain<'_, V> {
         (estimate(&stretches), zeros, outliers)
     }
 
-    fn by_all_values(&self, for_less_noise: bool) -> (u8, bool) {
-        let (len, shape) = (self.values.len(), &self.layout.shape);
-        let (mut codes, mut exceptions) = (vec![V::Code::default(); len], Bitmap::default());
-        exceptions.clear(len).unwrap();
-        linear::quantize::<V>(self.bytes, ByteOrder::Little, self.quantizer, &mut codes, &mut exceptions);
-        fill_gaps(&mut codes, &exceptions, shape.row());
-        let codes: Vec<i64> = codes.into_iter().map(|code| wrapped(code.to_i64(), 32)).collect();
-        let mut of_sets = axes_of_codes(&codes, 32, shape).1;
-        of_sets.iter_mut().for_each(|estimate| *estimate = estimate.plus(40 * exceptions.count() as u64));
-        let counted = Counted {
-            of_sets,
-            out_of_reach: codes.iter().filter(|code| code.unsigned_abs() >= V::STEPS_LIMIT as u64).count(),
-            looked_at: len,
-            zero_edges: self
-                .values
-                .chunks(shape.row())
-                .map(|row| row.windows(2).filter(|pair| (pair[0].to_f64() == 0.0) != (pair[1].to_f64() == 0.0)).count())
-                .sum(),
-        };
-        let has_zeros = self.values.iter().any(|value| value.to_f64() == 0.0) && self.quantizer.fills().value().is_none();
-        let is_escape = |residual: i32| residual.unsigned_abs() >= 65_536;
-        let residuals = |quantizer: &Quantizer, kind| {
-            let (mut residuals, mut exceptions) = (Vec::new(), Bitmap::default());
-            exceptions.clear(len).unwrap();
-            let fine = FineGrid::<V>::new(quantizer);
-            Interpolation::default().forward(self.bytes, &self.layout, &fine, kind, &mut residuals, &mut exceptions).unwrap();
-            let escapes = residuals.iter().filter(|&&residual| is_escape(residual)).count();
-            (residuals, escapes, exceptions.count())
-        };
-        self.decide(&counted, false, for_less_noise, |kind| {
-            let (mut all, escapes, exceptions) = residuals(self.quantizer, kind);
-            let others = if has_zeros { residuals(&self.quantizer.masking_zeros(), kind).1.min(escapes) } else { escapes };
-            all.iter_mut().filter(|residual| is_escape(**residual)).for_each(|residual| *residual = 0);
-            (estimate(&[all]), escapes - others, others + exceptions)
-        })
-    }
-
-    fn decide(
-        &self,
-        counted: &Counted,
-        are_tiles: bool,
-        for_less_noise: bool,
-        of_kind: impl Fn(InterpolationKind) -> OfKind,
-    ) -> (u8, bool) {
-        let (set, differences) = best_set(self.extents(), &counted.of_sets, are_tiles);
+    fn decide(&self, counted: &Counted, for_less_noise: bool, of_kind: impl Fn(InterpolationKind) -> OfKind) -> (u8, bool) {
+        let (set, differences) = best_set(self.extents(), &counted.of_sets);
         let by_differences = (axes_of(set, &self.layout.shape).to_byte(), false);
         if !self.has_fine_grid() || counted.out_of_reach > counted.looked_at / 2 {
             return by_differences;
@@ -343,8 +283,7 @@ impl<V: Value> Plain<'_, V> {
         let is_linear = first(&tried).1.is_linear();
         let axes: Vec<usize> = (0..MAX_RANK).filter(|&axis| self.extents()[axis] > 1).collect();
         if axes.len() > 1 {
-            let rough = axes.iter().filter(|&axis| are_tiles || set >> axis & 1 == 0);
-            rough.for_each(|axis| tried.push(bits(1 << axis, is_linear)));
+            axes.iter().for_each(|axis| tried.push(bits(1 << axis, is_linear)));
         }
         let rough = first(&tried).1.rough();
         if rough > 0 {

@@ -4,8 +4,10 @@ use crate::layout::{MAX_RANK, Shape};
 
 /// Tiles of a sample, one for each lane of a vector.
 pub const TILES: usize = 16;
-/// About the number of values of a tile.
+/// About the most values of a tile.
 const TILE_VALUES: usize = 512;
+/// A tile has about 1 / this of a small chunk's values, so that tiles overlap. Interpolation does too badly in smaller tiles.
+const CHUNKS_PER_TILE: usize = 4;
 /// Length of a tile's rows over the length of its other sides. Short sides hide how well interpolation does along them; long rows take less time to copy.
 const ROW_TO_SIDE: usize = 2;
 /// Most values of a tile. Its sides multiply to 512 at most before each gets one value more: `3 * 3 * 3 * 65` values are the most.
@@ -28,13 +30,12 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// The sample of chunks of this shape; `None` for a chunk with fewer values than all tiles together.
+    /// The sample of chunks of this shape.
     #[must_use]
-    pub fn of(shape: &Shape) -> Option<Self> {
+    pub fn of(shape: &Shape) -> Self {
         let chunk_extents = shape.extents();
         let extents = tile_extents(chunk_extents);
-        let len = extents.iter().product();
-        (TILES * len <= shape.elements() as usize).then_some(Self { chunk_extents, extents, len })
+        Self { chunk_extents, extents, len: extents.iter().product() }
     }
 
     /// Number of a tile's values that have a neighbour before them along every axis longer than 1. The differences of these count.
@@ -87,12 +88,13 @@ impl Sample {
     }
 }
 
-/// Extents of a tile of about [`TILE_VALUES`] values, whose rows are [`ROW_TO_SIDE`] times as long as its other sides, as far as the chunk allows. A side is a
-/// power of two plus one, or the chunk's extent. With a power of two plus one, both ends of a side are values of coarser levels, between which interpolation
-/// predicts the others, as it does in most of a chunk.
+/// Extents of a tile, whose rows are [`ROW_TO_SIDE`] times as long as its other sides, as far as the chunk allows. A side is a power of two plus one, or the
+/// chunk's extent. With a power of two plus one, both ends of a side are values of coarser levels, between which interpolation predicts the others, as it does
+/// in most of a chunk. Differences need two values along an axis.
 fn tile_extents(chunk_extents: [usize; MAX_RANK]) -> [usize; MAX_RANK] {
-    let mut side = [1; MAX_RANK];
-    while side.iter().product::<usize>() < TILE_VALUES {
+    let len = TILE_VALUES.min(chunk_extents.iter().product::<usize>() / CHUNKS_PER_TILE);
+    let mut side = chunk_extents.map(|extent| extent.min(2));
+    while side.iter().product::<usize>() < len {
         let growing = (0..MAX_RANK)
             .filter(|&axis| side[axis] < chunk_extents[axis])
             .min_by_key(|&axis| if axis == 0 { side[0] / ROW_TO_SIDE } else { side[axis] });
@@ -111,19 +113,16 @@ mod tests {
 
     #[test]
     fn tiles_have_about_their_number_of_values() {
-        for dims in SHAPES {
+        let of_small: [&[u64]; 8] = [&[1], &[2], &[3, 1], &[100], &[8, 8], &[3, 3, 3], &[2, 3, 2, 3], &[16, 16, 16]];
+        for dims in SHAPES.into_iter().chain(of_small) {
             let shape = Shape::new(dims).unwrap();
-            let sample = Sample::of(&shape).unwrap();
+            let (elements, sample) = (shape.elements() as usize, Sample::of(&shape));
             for (extent, chunk_extent) in sample.extents.into_iter().zip(shape.extents()) {
                 assert!(extent <= chunk_extent && (extent == chunk_extent || (extent - 1).is_power_of_two()), "{dims:?}");
                 assert_eq!(extent == 1, chunk_extent == 1, "{dims:?}: differences need two values along every axis that has two");
             }
-            assert!((TILE_VALUES / 2..=MAX_TILE_VALUES).contains(&sample.len), "{dims:?}: {}", sample.len);
-        }
-        for (dims, has_sample) in
-            [(&[1][..], false), (&[16, 16, 16], false), (&[64, 64, 64], true), (&[8207], false), (&[8208], true)]
-        {
-            assert_eq!(Sample::of(&Shape::new(dims).unwrap()).is_some(), has_sample, "{dims:?}");
+            let len = TILE_VALUES.min(elements / CHUNKS_PER_TILE);
+            assert!((len / 2..=MAX_TILE_VALUES).contains(&sample.len), "{dims:?}: {}", sample.len);
         }
     }
 
@@ -131,7 +130,7 @@ mod tests {
     fn tiles_are_spread_over_the_chunk() {
         for dims in [&[100_000][..], &[300, 400], &[64, 64, 64], &[20, 30, 20, 30]] {
             let shape = Shape::new(dims).unwrap();
-            let sample = Sample::of(&shape).unwrap();
+            let sample = Sample::of(&shape);
             for (axis, &extent) in shape.extents().iter().enumerate() {
                 // Both halves of an axis have a tile's beginning.
                 let origins = extent - sample.extents[axis] + 1;
@@ -148,7 +147,7 @@ mod tests {
             let shape = Shape::new(dims).unwrap();
             let [nx, ny, nz, _] = shape.extents();
             let chunk: Vec<u8> = (0..shape.elements() as u32).flat_map(u32::to_le_bytes).collect();
-            let sample = Sample::of(&shape).unwrap();
+            let sample = Sample::of(&shape);
             for tile in 0..TILES {
                 let mut values = vec![0; 4 * sample.len];
                 sample.copy(&chunk, 4, tile, &mut values);

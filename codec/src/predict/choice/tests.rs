@@ -2,7 +2,6 @@ use super::*;
 use crate::layout::{ByteOrder, Scalar};
 use crate::number::integer::Integer as _;
 use crate::quantize::fills::{Fills, Span};
-use crate::stream::buffers::Shared;
 
 fn layout(dims: &[u64]) -> Layout {
     Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape: Shape::new(dims).unwrap() }
@@ -52,11 +51,10 @@ fn choice_is_plain<V: Value>(dims: &[u64], bound: f64, fill: Option<V>, values: 
     let scalar = if V::SIZE == 4 { Scalar::F32 } else { Scalar::F64 };
     let layout = Layout { scalar, byte_order: ByteOrder::Little, shape };
     let quantizer = Quantizer::for_chunk::<V>(&chunk, ByteOrder::Little, bound, Fills::new(fill, Span::ALL));
-    let mut plain = plain::Plain { bytes: &chunk, layout, quantizer: &quantizer, values, is_interpolation_open: true };
-    let (mut shared, mut codes) = (Shared::default(), Vec::new());
-    let (chooser, mut quantized) = shared.split(&mut codes);
+    let mut plain = plain::Plain { layout, quantizer: &quantizer, values, is_interpolation_open: true };
+    let mut chooser = Chooser::default();
     let mut choose = |config: &SettledConfig| {
-        let (grid, chosen) = chooser.choose::<V>(&chunk, &layout, &quantizer, config, &mut quantized).unwrap();
+        let (grid, chosen) = chooser.choose::<V>(&chunk, &layout, &quantizer, config).unwrap();
         (chosen.to_byte(), grid != Grid::Linear(quantizer))
     };
     let config = SettledConfig::of(SettledBound::Absolute(bound));
@@ -219,10 +217,8 @@ fn smooth_chunks_are_interpolated_and_rough_ones_are_not() {
         let rough = bytes((0..n).map(noise));
         let quantizer = Quantizer::new(0.1);
         let is_interpolated = |chunk: &[u8], predictor| {
-            let (mut shared, mut codes) = (Shared::default(), Vec::new());
-            let (chooser, mut coded) = shared.split(&mut codes);
             let config = SettledConfig { predictor, ..SettledConfig::of(SettledBound::Absolute(0.1)) };
-            chooser.choose::<f32>(chunk, &layout, &quantizer, &config, &mut coded).unwrap().1.is_interpolation()
+            Chooser::default().choose::<f32>(chunk, &layout, &quantizer, &config).unwrap().1.is_interpolation()
         };
         assert!(!is_interpolated(&rough, PredictorPolicy::Auto), "{dims:?}: values are out of the fine grid's reach");
         assert!(is_interpolated(&smooth, PredictorPolicy::Auto), "{dims:?}");
@@ -248,7 +244,7 @@ fn the_best_set_has_the_least_bits_and_no_flat_axis() {
         let mut counts: [Counts; SETS] = std::array::from_fn(|set| of(if set == best { 300 } else { 500 + set as u32 }));
         // Axis 1 is flat: its sets are not taken, however small their estimates.
         [0b010, 0b011, 0b110, 0b111].into_iter().for_each(|set| counts[set] = of(100));
-        assert_eq!([false, true].map(|is_sample| best_set(&counts, &shape, is_sample).0), [best, best]);
+        assert_eq!(best_set(&counts, &shape).0, best);
     }
     let zeros = Counts { values: 100, zeros: 100, ..Counts::default() };
     let point = Shape::new(&[1, 1]).unwrap();
@@ -257,7 +253,7 @@ fn the_best_set_has_the_least_bits_and_no_flat_axis() {
         (zeros, shape, 1, "without bits the empty set is the last one"),
         (zeros, point, 0, "there is no other set"),
     ] {
-        assert_eq!([false, true].map(|is_sample| best_set(&[counts; SETS], &shape, is_sample).0), [set, set], "{why}");
+        assert_eq!(best_set(&[counts; SETS], &shape).0, set, "{why}");
     }
 }
 
@@ -269,7 +265,7 @@ fn first_values_along_an_axis_have_the_differences_along_the_others() {
     let counts: [Counts; SETS] = std::array::from_fn(|set| of([10, 1, 2, 1][set % 4]));
     // 4 of 5 values have a neighbour along x, 3 of 4 along y.
     let whole = [10.0, 0.8 + 0.2 * 10.0, 0.75 * 2.0 + 0.25 * 10.0, 0.75 * (0.8 + 0.2 * 2.0) + 0.25 * (0.8 + 2.0)];
-    let (set, estimate) = best_set(&counts, &shape, true);
+    let (set, estimate) = best_set(&counts, &shape);
     assert_eq!(set, (0..4).min_by(|&a, &b| f64::total_cmp(&whole[a], &whole[b])).unwrap());
     let expected = whole[set] * ((60 * OUTLIER_BITS) << LOG_FRACTION) as f64;
     assert!((estimate.bits as f64 - expected).abs() < 4.0, "{estimate:?} is not {expected}");
@@ -278,18 +274,21 @@ fn first_values_along_an_axis_have_the_differences_along_the_others() {
 /// The kinds that are tried where one kind is the best, in their order.
 fn tried(dims: &[u64], best: InterpolationKind, cubic_lengths: u32) -> (Vec<InterpolationKind>, Predictor) {
     let shape = Shape::new(dims).unwrap();
-    let choice = Choice::new::<f32>(&shape, &Quantizer::new(0.5), &SettledConfig::of(SettledBound::Absolute(0.5)));
+    let choice = PredictorChoice::new::<f32>(&shape, &Quantizer::new(0.5), &SettledConfig::of(SettledBound::Absolute(0.5)));
     let of = |lengths| Counts { values: 1000, lengths, ..Counts::default() };
-    let known = Known { differences: [of(9000); SETS], out_of_reach: 0, zero_edges: 0 };
+    let known = SampleCounts {
+        differences: [of(9000); SETS],
+        interpolations: [Counts::default(); KINDS],
+        out_of_reach: 0,
+        zero_edges: 0,
+    };
     let mut tried = Vec::new();
-    let (_, chosen) = choice
-        .decide_by(None, &known, |kind| {
-            assert!(choice.candidates().any(|candidate| candidate == kind));
-            tried.push(kind);
-            let away = u32::from(kind.rough() != best.rough()) + u32::from(kind.is_linear() != best.is_linear());
-            Ok(of(cubic_lengths + 100 * away))
-        })
-        .unwrap();
+    let Ok((_, chosen)) = choice.decide_by(&known, |kind| {
+        assert!(choice.candidates().any(|candidate| candidate == kind));
+        tried.push(kind);
+        let away = u32::from(kind.rough() != best.rough()) + u32::from(kind.is_linear() != best.is_linear());
+        Ok::<_, Infallible>(of(cubic_lengths + 100 * away))
+    });
     (tried, chosen)
 }
 
