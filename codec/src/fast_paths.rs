@@ -15,8 +15,6 @@ pub(crate) enum Path {
     FastF32,
     /// Parts of 64 values of binary64: `encode_fast_in_f64`.
     FastF64,
-    /// Small levels from tables: `predict/interpolation/small.rs`.
-    SmallLevels,
     /// Levels as one slice: `is_one_slice`.
     SingleSlices,
     /// Tokens with AVX2.

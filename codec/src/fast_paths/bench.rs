@@ -35,10 +35,9 @@ fn bit(path: Path) -> u32 {
 }
 
 /// Paths that are measured, each with those that are closed beside it: a processor with AVX-512 does not take paths with AVX2.
-const PATHS: [(Path, &[Path], &[Path]); 14] = [
+const PATHS: [(Path, &[Path], &[Path]); 13] = [
     (FastF32, &[], &[FastF32]),
     (FastF64, &[], &[FastF64]),
-    (SmallLevels, &[], &[SmallLevels]),
     (SingleSlices, &[], &[SingleSlices]),
     (CopiedTokens, &[], &[CopiedTokens]),
     (LookedUpNonLiterals, &[], &[LookedUpNonLiterals]),

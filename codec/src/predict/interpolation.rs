@@ -23,13 +23,11 @@ pub(super) mod mean;
 pub(crate) mod plain;
 mod restored_rows;
 mod slice_ring;
-mod small;
 
 use self::class_rows::{LevelValues, RowEncoder};
-use self::level::{Extents, Level, count, finest_depth_where, index, indices, level_extents};
-use self::restored_rows::restore;
+use self::level::{Extents, Level, coarsest_depth, count, index, level_extents};
+use self::restored_rows::{restore, restore_first};
 use self::slice_ring::SliceRing;
-use self::small::{SmallLevels, is_small};
 use crate::error::Result;
 use crate::layout::{ByteOrder, Layout, Shape};
 use crate::memory::resize;
@@ -38,7 +36,7 @@ use crate::number::value::Value;
 use crate::predict::predictor::InterpolationKind;
 use crate::quantize::bitmap::Bitmap;
 use crate::quantize::fine_grid::{FineGrid, MAX_VALUES_PER_CALL, Worth};
-use crate::simd::{outlined, vectorized, widely_vectorized};
+use crate::simd::{vectorized, widely_vectorized};
 
 /// Values that are quantized at once.
 const PART_LEN: usize = MAX_VALUES_PER_CALL;
@@ -54,21 +52,16 @@ pub struct Interpolation {
     predictions: Vec<i32>,
     /// Values of levels 1, 2, …, one level after the other.
     values: Vec<u8>,
-    /// The coarse levels that are interpolated from tables.
-    small: SmallLevels,
 }
 
 impl Interpolation {
-    /// Makes buffers and tables for a shape. Returns its extents, fastest first, and the number of its finest level that is interpolated from tables.
-    fn prepare(&mut self, shape: &Shape, kind: InterpolationKind) -> Result<(Extents, usize)> {
+    /// Makes room for the positions of a shape. Returns its extents, fastest first, and the number of its coarsest level.
+    fn prepare(&mut self, shape: &Shape) -> Result<(Extents, usize)> {
         let whole = shape.extents();
-        let small_depth = finest_depth_where(whole, is_small);
-        self.small.prepare(level_extents(whole, small_depth), small_depth, kind)?;
-        let room = if small_depth > 0 { count(level_extents(whole, 1)) } else { 0 };
         for positions in &mut self.positions {
-            resize(positions, room)?;
+            resize(positions, count(level_extents(whole, 1)))?;
         }
-        Ok((whole, small_depth))
+        Ok((whole, coarsest_depth(whole)))
     }
 
     /// Writes the residuals of a chunk's values, in the order of levels and parity classes (FORMAT.md §6.2). Sets the bits of exceptions in
@@ -86,39 +79,24 @@ impl Interpolation {
         exceptions: &mut Bitmap,
     ) -> Result<()> {
         let &Layout { byte_order: order, ref shape, .. } = layout;
-        let (whole, small_depth) = self.prepare(shape, kind)?;
+        let (whole, coarsest) = self.prepare(shape)?;
         resize(residuals, count(whole))?;
-        resize(&mut self.values, (1..=small_depth).map(|depth| count(level_extents(whole, depth))).sum::<usize>() * V::SIZE)?;
+        resize(&mut self.values, (1..=coarsest).map(|depth| count(level_extents(whole, depth))).sum::<usize>() * V::SIZE)?;
         vectorized(
             #[inline(always)]
             || {
                 let mut finer = chunk;
                 let mut room = &mut self.values[..];
-                for depth in 0..small_depth {
+                for depth in 0..coarsest {
                     let (values, rest) = room.split_at_mut(count(level_extents(whole, depth + 1)) * V::SIZE);
                     downsample::<V>(finer, level_extents(whole, depth), order, values);
                     (finer, room) = (values, rest);
                 }
-                let mut had_excluded = false;
-                let small = level_extents(whole, small_depth);
-                outlined(
-                    #[inline(always)]
-                    || {
-                        self.small.forward(finer, order, fine, residuals, &mut had_excluded, |index| {
-                            exceptions.set(if small_depth == 0 {
-                                index
-                            } else {
-                                self::index(whole, indices(small, index).map(|index| index << small_depth))
-                            });
-                        })
-                    },
-                );
-                if small_depth > 0 {
-                    self.positions[0][..count(small)].copy_from_slice(self.small.positions());
-                }
-                let mut encoder = RowEncoder::new(fine, exceptions, had_excluded);
+                let mut encoder = RowEncoder::new(fine, exceptions);
+                encoder.set_worth(Worth::of(kind.steps().positions(coarsest)));
+                self.positions[0][0] = encoder.encode_first(V::read(chunk, 0, order), &mut residuals[0]);
                 let mut end = self.values.len();
-                for depth in (0..small_depth).rev() {
+                for depth in (0..coarsest).rev() {
                     let extents = level_extents(whole, depth);
                     end -= count(level_extents(whole, depth + 1)) * V::SIZE;
                     let values = if depth == 0 { chunk } else { &self.values[end - count(extents) * V::SIZE..end] };
@@ -167,27 +145,17 @@ impl Interpolation {
         chunk: &mut [u8],
     ) -> Result<()> {
         let &Layout { byte_order: order, ref shape, .. } = layout;
-        let (whole, small_depth) = self.prepare(shape, kind)?;
+        let (whole, coarsest) = self.prepare(shape)?;
         vectorized(
             #[inline(always)]
             || {
-                outlined(
-                    #[inline(always)]
-                    || self.small.inverse::<V>(residuals),
-                );
-                if small_depth == 0 {
-                    V::write_all(
-                        self.small.positions(),
-                        #[inline(always)]
-                        |position| fine.restore_limited(position),
-                        order,
-                        chunk,
-                    );
+                let worth = Worth::of(kind.steps().positions(coarsest));
+                self.positions[0][0] = restore_first::<V>(worth, residuals);
+                if coarsest == 0 {
+                    V::write(fine.restore_limited(self.positions[0][0]), chunk, 0, order);
                     return Ok(());
                 }
-                let positions = self.small.positions();
-                self.positions[0][..positions.len()].copy_from_slice(positions);
-                for depth in (0..small_depth).rev() {
+                for depth in (0..coarsest).rev() {
                     let level = Level::new(level_extents(whole, depth));
                     let worth = Worth::of(kind.steps().positions(depth));
                     let [from, to] = &mut self.positions;

@@ -39,11 +39,11 @@ pub(super) struct RowEncoder<'a, V> {
 impl<'a, V: Value> RowEncoder<'a, V> {
     /// An encoder that marks exceptions of the chunk in `exceptions`.
     #[inline(always)]
-    pub(super) fn new(fine: &'a FineGrid<V>, exceptions: &'a mut Bitmap, had_excluded: bool) -> Self {
+    pub(super) fn new(fine: &'a FineGrid<V>, exceptions: &'a mut Bitmap) -> Self {
         Self {
             fine: *fine,
             exceptions,
-            had_excluded,
+            had_excluded: false,
             values: [V::default(); PART_LEN],
             predictions: [0; PART_LEN],
             positions: [0; PART_LEN],
@@ -54,6 +54,16 @@ impl<'a, V: Value> RowEncoder<'a, V> {
     #[inline(always)]
     pub(super) fn set_worth(&mut self, worth: Worth) {
         self.fine = self.fine.with_worth(worth);
+    }
+
+    /// Writes the residual of the chunk's first value, which is the coarsest level, and returns its position.
+    pub(super) fn encode_first(&mut self, value: V, residual: &mut i32) -> i32 {
+        let mut position = [0];
+        let exceptions = self.fine.encode(&[value], &[0], std::slice::from_mut(residual), &mut position, &mut self.had_excluded);
+        if exceptions != 0 {
+            self.exceptions.set(0);
+        }
+        position[0]
     }
 
     /// Writes the residuals of the rows' values into those of the chunk, and turns predictions into positions.
@@ -243,7 +253,7 @@ mod tests {
         let level = LevelValues { values: &bytes, extents, depth, whole, order };
         let mut exceptions = Bitmap::default();
         exceptions.clear(count(whole)).unwrap();
-        let mut encoder = RowEncoder::<V>::new(&fine, &mut exceptions, false);
+        let mut encoder = RowEncoder::<V>::new(&fine, &mut exceptions);
         let mut residuals = vec![0; count(extents)];
         let mut expected = BTreeSet::new();
         let levels = Level::new(extents);

@@ -37,6 +37,7 @@ pub(super) fn index(extents: Extents, at: Extents) -> usize {
 }
 
 /// Indices of a value in an array of these extents: the inverse of [`index`].
+#[cfg(test)]
 pub(super) fn indices(extents: Extents, index: usize) -> Extents {
     let rows = index / extents[0];
     let slices = rows / extents[1];
@@ -48,9 +49,9 @@ pub(super) fn level_extents(shape: Extents, depth: usize) -> Extents {
     shape.map(|extent| ((extent - 1) >> depth) + 1)
 }
 
-/// The finest level whose extents have a property. A single value must have the property, so that the coarsest level always does.
-pub(super) fn finest_depth_where(shape: Extents, has_property: impl Fn(Extents) -> bool) -> usize {
-    (0..usize::BITS as usize).find(|&depth| has_property(level_extents(shape, depth))).unwrap_or(0)
+/// The number of the coarsest level, which is a single value.
+pub(super) fn coarsest_depth(shape: Extents) -> usize {
+    (0..usize::BITS as usize).find(|&depth| count(level_extents(shape, depth)) == 1).unwrap_or(0)
 }
 
 /// The parity classes of a level: the values that the next coarser level lacks. A non-empty set of axes has one class, if any value is in it. The residuals
@@ -141,18 +142,16 @@ mod tests {
     }
 
     #[test]
-    fn the_finest_level_with_a_property_is_found() {
-        assert_eq!(finest_depth_where([9, 5, 1, 1], |extents| count(extents) == 1), 4);
-        assert_eq!(finest_depth_where([8, 5, 1, 1], |extents| count(extents) == 1), 3);
-        assert_eq!(finest_depth_where([9, 5, 1, 1], |extents| count(extents) <= 15), 1);
-        assert_eq!(finest_depth_where([9, 5, 1, 1], |_| true), 0);
+    fn the_coarsest_level_is_a_single_value() {
+        assert_eq!(coarsest_depth([9, 5, 1, 1]), 4);
+        assert_eq!(coarsest_depth([8, 5, 1, 1]), 3);
     }
 
     /// Residuals of all levels of a chunk, as FORMAT.md §6.2 orders them: every value once, by level, number of odd axes, set, and C order.
     #[test]
     fn parity_classes_list_every_value_once_in_the_order_of_the_format() {
         for shape in SHAPES {
-            let last = finest_depth_where(shape, |extents| count(extents) == 1);
+            let last = coarsest_depth(shape);
             let (mut seen, mut next) = (HashSet::from([[0; MAX_RANK]]), 1);
             for depth in (0..last).rev() {
                 let level = Level::new(level_extents(shape, depth));

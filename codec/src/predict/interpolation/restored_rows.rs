@@ -8,6 +8,14 @@ use crate::number::value::Value;
 use crate::quantize::fine_grid::{ESCAPE_FROM, Worth, to_grid};
 use crate::simd::ROW_GROUP;
 
+/// The position of a chunk's first value, which is the coarsest level.
+pub(super) fn restore_first<V: Value>(worth: Worth, residuals: &Patched16<'_>) -> i32 {
+    let residual = residuals.patches_in(0..1).first().map_or(i32::from(residuals.values[0]), |&(_, residual)| residual as i32);
+    let mut position = [worth.position_of::<V>(0, residual)];
+    to_grid::<V>(&mut position);
+    position[0]
+}
+
 /// Restores the positions of rows from predictions and residuals. Index `first` is that of the rows' first residual.
 #[inline(always)]
 pub(super) fn restore<V: Value>(
@@ -65,7 +73,7 @@ fn restore_rows<V: Value>(
 
 /// [`restore_rows`] for one row of any length.
 #[inline(always)]
-pub(super) fn restore_row<V: Value>(worth: Worth, predictions: &[i32], residuals: &[i16], positions: &mut [i32]) -> bool {
+fn restore_row<V: Value>(worth: Worth, predictions: &[i32], residuals: &[i16], positions: &mut [i32]) -> bool {
     // With a constant the multiplication is a shift. Most values are on a level where a residual is worth a step.
     if worth.is_step() {
         restore_row_by::<V>(Worth::STEP, predictions, residuals, positions)
