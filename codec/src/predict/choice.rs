@@ -48,6 +48,9 @@ const EDGES_OF_PLANES: usize = 128;
 pub const MASKED_SIXTEENTHS: u128 = 13;
 /// If cubic interpolation takes more than this many bits per value more than differences, in fixed point, no other kind is tried: 3/4 bit.
 pub const CUBIC_MARGIN: u64 = 3 << (LOG_FRACTION - 2);
+/// A kind of interpolation must take this many bits per value less than those tried before, in fixed point: 1/256 bit. Where a predictor leaves next to nothing
+/// on the sample, less than that says nothing of the chunk.
+pub const KIND_MARGIN: u64 = 1 << (LOG_FRACTION - 8);
 /// Estimated bits per residual, in fixed point with [`LOG_FRACTION`] fraction bits, below which interpolation along three axes or more has finer steps on coarse
 /// levels: 0.4 bits. There, noise of the values from which others are predicted makes most of the residuals.
 const FINER_STEPS_BELOW: u32 = 26_214;
@@ -218,7 +221,10 @@ impl PredictorChoice {
             interpolate(kind).map(|counts| (kind, counts, estimate(&counts, bits_as_escapes(&counts).min(bits_as_exceptions))))
         };
         type Tried = (InterpolationKind, Counts, Estimate);
-        let better = |one: Tried, other: Tried| if other.2.bits < one.2.bits { other } else { one };
+        let better = |best: Tried, other: Tried| {
+            let margin = KIND_MARGIN * u64::from(other.2.values);
+            if other.2.bits + margin < best.2.bits { other } else { best }
+        };
         let cubic = try_kind(0, false)?;
         if differences.is_below(16, CUBIC_MARGIN, &cubic.2) {
             return Ok(by_differences);

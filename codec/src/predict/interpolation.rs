@@ -17,7 +17,7 @@
 //! fine grid of eight positions a step ([`FineGrid`]): a value that a decoder has returned keeps its position if it is compressed again.
 
 mod class_rows;
-mod level;
+pub(super) mod level;
 pub(super) mod mean;
 #[cfg(test)]
 pub(crate) mod plain;

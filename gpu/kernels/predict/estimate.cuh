@@ -76,7 +76,7 @@ struct TileDecision {
     if (is_set) bits = estimated_bits(sums.differences[lane], differences(), OUTLIER_BITS * (sums.between_steps * tiles.counted / tiles.shape.elements));
     if (is_kind) bits = estimated_bits(sums.residuals[own_kind], residuals(), bits_of_outliers(job, sums, own_kind, gain));
     const u64 cubic = __shfl_sync(ALL_LANES, bits, AXIS_SETS), linear = __shfl_sync(ALL_LANES, bits, AXIS_SETS + 1);
-    const bool is_linear = linear < cubic;
+    const bool is_linear = is_better(linear, cubic);
     u64 set_bits;
     const u32 set = best_set(bits, is_set, set_bits);
     if (lane != 0) return;
@@ -88,7 +88,7 @@ struct TileDecision {
     sums.cubic_bits = cubic;
   }
 
-  /// Makes the best one of the kinds of a round the best so far if it is better; the first of equals wins.
+  /// Makes the best one of the kinds of a round the best so far if it is better.
   __device__ __forceinline__ void take_best(u32 round) {
     const u32 lane = lane_id(), first = sums.first_kind, last = sums.last_kind;
     u32 kind = NO_KIND, gain;
@@ -102,7 +102,7 @@ struct TileDecision {
     for (u32 number = 0; number < MAX_RANK; number++) {
       const u64 of_kind = __shfl_sync(ALL_LANES, own, number);
       const u32 there = __shfl_sync(ALL_LANES, kind, number);
-      if (of_kind < best_bits) best_bits = of_kind, best_kind = there;
+      if (is_better(of_kind, best_bits)) best_bits = of_kind, best_kind = there;
     }
     __syncwarp();
     if (lane == 0) sums.best_bits = best_bits, sums.best_kind = best_kind;
@@ -136,6 +136,9 @@ struct TileDecision {
     for (u32 axis = 0; axis < MAX_RANK; axis++) flat |= u32(job.extents[axis] == 1) << axis;
     return flat;
   }
+
+  /// Whether a kind of interpolation takes the place of the best so far.
+  __device__ __forceinline__ bool is_better(u64 bits, u64 best_bits) const { return bits < best_bits && best_bits - bits > KIND_MARGIN * residuals(); }
 
   /// Residuals of interpolation that count.
   __device__ __forceinline__ u32 residuals() const { return TILES * (job.tiles.shape.elements - job.tiles.uncounted_residuals); }

@@ -19,6 +19,7 @@ use crate::number::element::Element;
 use crate::number::integer::Integer;
 use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
+use crate::predict::interpolation::level::{Extents, Level, axes_of, coarsest_depth, count, index, indices, level_extents};
 use crate::predict::interpolation::mean::weights;
 use crate::predict::predictor::InterpolationKind;
 use crate::quantize::bitmap::WORD;
@@ -75,7 +76,7 @@ pub(super) struct SampleLanes {
 /// How the values of a tile are predicted by a kind of interpolation, in the order of the residuals.
 #[derive(Debug)]
 struct Recipe {
-    extents: [usize; MAX_RANK],
+    extents: Extents,
     kind: InterpolationKind,
     points: Vec<Point>,
     neighbours: Vec<Neighbour>,
@@ -259,7 +260,7 @@ impl SampleLanes {
     }
 
     /// Moves the recipe to the front; makes it unless it is kept.
-    fn prepare(&mut self, extents: [usize; MAX_RANK], kind: InterpolationKind) -> Result<()> {
+    fn prepare(&mut self, extents: Extents, kind: InterpolationKind) -> Result<()> {
         if let Some(number) = self.recipes.iter().position(|recipe| (recipe.extents, recipe.kind) == (extents, kind)) {
             self.recipes[..=number].rotate_right(1);
             return Ok(());
@@ -396,60 +397,44 @@ fn encode(prediction: &Lanes, values: &Lanes, restored: &mut Lanes) -> (Lanes, L
 }
 
 impl Recipe {
-    fn new(extents: [usize; MAX_RANK], kind: InterpolationKind) -> Result<Self> {
-        let len = extents.iter().product();
+    fn new(extents: Extents, kind: InterpolationKind) -> Result<Self> {
+        let len = count(extents);
         let mut recipe = Self { extents, kind, points: Vec::new(), neighbours: Vec::new() };
         reserve(&mut recipe.points, len)?;
         reserve(&mut recipe.neighbours, NEIGHBOURS_OF_AXIS * MAX_RANK * len)?;
         recipe.points.push(Point { index: 0, neighbours: 0, axes: 0 });
-        let levels = extents.iter().map(|extent| extent.next_power_of_two().ilog2()).max().unwrap_or(0);
-        let mut sets: [usize; (1 << MAX_RANK) - 1] = std::array::from_fn(|number| number + 1);
-        sets.sort_by_key(|set| (set.count_ones(), *set));
-        for level in (0..levels).rev() {
-            for set in sets {
-                recipe.add_class(level, set);
+        for depth in (0..coarsest_depth(extents)).rev() {
+            let level = Level::new(level_extents(extents, depth));
+            for class in level.classes() {
+                for number in 0..count(class.extents) {
+                    recipe.add(level.extents, depth, class.set, class.in_level(indices(class.extents, number)));
+                }
             }
         }
         Ok(recipe)
     }
 
-    /// Adds the values of a level that are odd along the axes of `set` and even along all others.
-    fn add_class(&mut self, level: u32, set: usize) {
-        let of_level = self.extents.map(|extent| extent.div_ceil(1 << level));
-        let odd = |axis: usize| set >> axis & 1;
-        // Numbers of the class's values along the axes.
-        let counts: [usize; MAX_RANK] = std::array::from_fn(|axis| (of_level[axis] + 1 - odd(axis)) / 2);
-        let mut strides = [1 << level; MAX_RANK];
-        for axis in 1..MAX_RANK {
-            strides[axis] = strides[axis - 1] * self.extents[axis - 1];
+    /// Adds the value with these indices in a level of these extents, which are odd along the axes of `set`.
+    fn add(&mut self, of_level: Extents, depth: usize, set: usize, at: Extents) {
+        let index_of = |at: Extents| index(self.extents, at.map(|index| index << depth)) as u16;
+        let mut axes = self.kind.axes_of(set);
+        // Axes without a neighbour behind the value count only if no axis has one.
+        let with_next = (0..MAX_RANK).filter(|&axis| at[axis] + 1 < of_level[axis]).fold(0, |set, axis| set | 1 << axis);
+        if axes & with_next != 0 {
+            axes &= with_next;
         }
-        for number in 0..counts.iter().product::<usize>() {
-            let mut rest = number;
-            let at: [usize; MAX_RANK] = std::array::from_fn(|axis| {
-                let in_class = rest % counts[axis];
-                rest /= counts[axis];
-                2 * in_class + odd(axis)
-            });
-            let index: usize = at.iter().zip(strides).map(|(at, stride)| at * stride).sum();
-            let mut axes = self.kind.axes_of(set);
-            // Axes without a neighbour behind the value count only if no axis has one.
-            let with_c = (0..MAX_RANK).filter(|&axis| at[axis] + 1 < of_level[axis]).fold(0, |set, axis| set | 1 << axis);
-            if axes & with_c != 0 {
-                axes &= with_c;
-            }
-            let before = self.neighbours.len();
-            for axis in (0..MAX_RANK).filter(|axis| axes >> axis & 1 == 1) {
-                let exists = [at[axis] >= 3, true, at[axis] + 1 < of_level[axis], at[axis] + 3 < of_level[axis]];
-                let stride = strides[axis];
-                let indices = [index.wrapping_sub(3 * stride), index - stride, index + stride, index + 3 * stride];
-                for (index, weight) in indices.into_iter().zip(weights(exists, self.kind.is_linear())) {
-                    if weight != 0 {
-                        self.neighbours.push(Neighbour { index: index as u16, weight });
-                    }
+        let before = self.neighbours.len();
+        for axis in axes_of(axes) {
+            let exists = [at[axis] >= 3, true, at[axis] + 1 < of_level[axis], at[axis] + 3 < of_level[axis]];
+            for (distance, weight) in [-3, -1, 1, 3].into_iter().zip(weights(exists, self.kind.is_linear())) {
+                if weight != 0 {
+                    let mut neighbour = at;
+                    neighbour[axis] = neighbour[axis].wrapping_add_signed(distance);
+                    self.neighbours.push(Neighbour { index: index_of(neighbour), weight });
                 }
             }
-            let neighbours = (self.neighbours.len() - before) as u8;
-            self.points.push(Point { index: index as u16, neighbours, axes: axes.count_ones() as u8 });
         }
+        let neighbours = (self.neighbours.len() - before) as u8;
+        self.points.push(Point { index: index_of(at), neighbours, axes: axes.count_ones() as u8 });
     }
 }

@@ -53,7 +53,7 @@ fn tile_sides(chunk: [usize; MAX_RANK]) -> [usize; MAX_RANK] {
     let mut sides = chunk.map(|extent| extent.min(2));
     while sides.iter().product::<usize>() < len {
         let shorter = (0..MAX_RANK).filter(|&axis| sides[axis] < chunk[axis]);
-        let Some(axis) = shorter.min_by_key(|&axis| if axis == 0 { sides[0] / 2 } else { sides[axis] }) else { break };
+        let Some(axis) = shorter.min_by_key(|&axis| sides[axis]) else { break };
         sides[axis] *= 2;
     }
     std::array::from_fn(|axis| (sides[axis] + usize::from(sides[axis] > 1)).min(chunk[axis]))
@@ -75,8 +75,8 @@ fn tiles_of<T: Copy>(extents: [usize; MAX_RANK], values: &[T]) -> ([usize; MAX_R
     let sides = tile_sides(extents);
     let slowest = (0..MAX_RANK).rfind(|&axis| extents[axis] > 1).unwrap_or(0);
     let origin = |tile: usize, axis: usize| {
-        let origins = extents[axis] - sides[axis] + 1;
-        if axis == slowest {
+        let origins = (extents[axis] - sides[axis]) / 4 + 1;
+        4 * if axis == slowest {
             origins * (2 * tile + 1) / 32
         } else {
             origins * (((tile + 1) * [49_472, 37_345, 28_191, 0][axis] + 32_768) % 65_536) / 65_536
@@ -278,7 +278,10 @@ impl<V: Value> Plain<'_, V> {
         if differences.plus(0).is_below(16, Estimate { bits: cubic.bits.saturating_sub(49_152 * cubic.values), ..cubic }) {
             return by_differences;
         }
-        let first = |tried: &[(u64, InterpolationKind)]| *tried.iter().min_by_key(|(bits, _)| *bits).unwrap();
+        let values = cubic.values;
+        let first = |tried: &[(u64, InterpolationKind)]| {
+            *tried.iter().reduce(|best, other| if other.0 + 256 * values < best.0 { other } else { best }).unwrap()
+        };
         let mut tried = vec![bits(0, false), bits(0, true)];
         let is_linear = first(&tried).1.is_linear();
         let axes: Vec<usize> = (0..MAX_RANK).filter(|&axis| self.extents()[axis] > 1).collect();

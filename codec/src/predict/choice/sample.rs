@@ -8,10 +8,10 @@ pub const TILES: usize = 16;
 const TILE_VALUES: usize = 512;
 /// A tile has about 1 / this of a small chunk's values, so that tiles overlap. Interpolation does too badly in smaller tiles.
 const CHUNKS_PER_TILE: usize = 4;
-/// Length of a tile's rows over the length of its other sides. Short sides hide how well interpolation does along them; long rows take less time to copy.
-const ROW_TO_SIDE: usize = 2;
-/// Most values of a tile. Its sides multiply to 512 at most before each gets one value more: `3 * 3 * 3 * 65` values are the most.
-pub const MAX_TILE_VALUES: usize = 1755;
+/// Most values of a tile. Its sides multiply to 512 at most before each gets one value more: `5 * 5 * 5 * 9` values are the most.
+pub const MAX_TILE_VALUES: usize = 1125;
+/// Tiles begin at multiples of this. So levels 0 and 1 of a tile are those of the chunk, and what interpolation has restored is interpolated equally again.
+const ALIGNMENT: usize = 4;
 
 /// Where tile `t` begins along an axis: at `frac((t + 1) s / SEQUENCE_UNIT + 1/2)` of all origins. With these numbers `s`, any number of points of few
 /// dimensions fills a box evenly (Roberts, "The unreasonable effectiveness of quasirandom sequences", 2018: the powers of the plastic number's inverse).
@@ -57,13 +57,13 @@ impl Sample {
     fn origin(&self, tile: usize) -> [usize; MAX_RANK] {
         let slowest = (0..MAX_RANK).rfind(|&axis| self.chunk_extents[axis] > 1).unwrap_or(0);
         std::array::from_fn(|axis| {
-            let origins = (self.chunk_extents[axis] - self.extents[axis] + 1) as u64;
+            let origins = ((self.chunk_extents[axis] - self.extents[axis]) / ALIGNMENT + 1) as u64;
             let (numerator, denominator) = if axis == slowest {
                 (2 * tile as u64 + 1, 2 * TILES as u64)
             } else {
                 (((tile as u64 + 1) * SEQUENCE[axis] + SEQUENCE_UNIT / 2) % SEQUENCE_UNIT, SEQUENCE_UNIT)
             };
-            (origins * numerator / denominator) as usize
+            (origins * numerator / denominator) as usize * ALIGNMENT
         })
     }
 
@@ -88,16 +88,14 @@ impl Sample {
     }
 }
 
-/// Extents of a tile, whose rows are [`ROW_TO_SIDE`] times as long as its other sides, as far as the chunk allows. A side is a power of two plus one, or the
+/// Extents of a tile, equal as far as the chunk allows: short sides would hide how well interpolation does along them. A side is a power of two plus one, or the
 /// chunk's extent. With a power of two plus one, both ends of a side are values of coarser levels, between which interpolation predicts the others, as it does
 /// in most of a chunk. Differences need two values along an axis.
 fn tile_extents(chunk_extents: [usize; MAX_RANK]) -> [usize; MAX_RANK] {
     let len = TILE_VALUES.min(chunk_extents.iter().product::<usize>() / CHUNKS_PER_TILE);
     let mut side = chunk_extents.map(|extent| extent.min(2));
     while side.iter().product::<usize>() < len {
-        let growing = (0..MAX_RANK)
-            .filter(|&axis| side[axis] < chunk_extents[axis])
-            .min_by_key(|&axis| if axis == 0 { side[0] / ROW_TO_SIDE } else { side[axis] });
+        let growing = (0..MAX_RANK).filter(|&axis| side[axis] < chunk_extents[axis]).min_by_key(|&axis| side[axis]);
         let Some(axis) = growing else { break };
         side[axis] *= 2;
     }

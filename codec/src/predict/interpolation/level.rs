@@ -5,25 +5,25 @@
 use crate::layout::MAX_RANK;
 
 /// Extents or indices, fastest axis first.
-pub(super) type Extents = [usize; MAX_RANK];
+pub(in crate::predict) type Extents = [usize; MAX_RANK];
 
 /// The number of sets of axes, with the empty one.
-pub(super) const SETS: usize = 1 << MAX_RANK;
+pub(in crate::predict) const SETS: usize = 1 << MAX_RANK;
 
 /// Number of values of an array of these extents.
-pub(super) fn count(extents: Extents) -> usize {
+pub(in crate::predict) fn count(extents: Extents) -> usize {
     extents.iter().product()
 }
 
 /// Whether an axis is in a set.
 #[inline(always)]
-pub(super) fn has(set: usize, axis: usize) -> bool {
+pub(in crate::predict) fn has(set: usize, axis: usize) -> bool {
     set >> axis & 1 == 1
 }
 
 /// The axes of a set.
 #[inline(always)]
-pub(super) fn axes_of(set: usize) -> impl Iterator<Item = usize> {
+pub(in crate::predict) fn axes_of(set: usize) -> impl Iterator<Item = usize> {
     (0..MAX_RANK).filter(
         #[inline(always)]
         move |&axis| has(set, axis),
@@ -32,31 +32,30 @@ pub(super) fn axes_of(set: usize) -> impl Iterator<Item = usize> {
 
 /// Index of a value in an array of these extents.
 #[inline(always)]
-pub(super) fn index(extents: Extents, at: Extents) -> usize {
+pub(in crate::predict) fn index(extents: Extents, at: Extents) -> usize {
     ((at[3] * extents[2] + at[2]) * extents[1] + at[1]) * extents[0] + at[0]
 }
 
 /// Indices of a value in an array of these extents: the inverse of [`index`].
-#[cfg(test)]
-pub(super) fn indices(extents: Extents, index: usize) -> Extents {
+pub(in crate::predict) fn indices(extents: Extents, index: usize) -> Extents {
     let rows = index / extents[0];
     let slices = rows / extents[1];
     [index % extents[0], rows % extents[1], slices % extents[2], slices / extents[2]]
 }
 
 /// Extents of level `depth`, `ceil(extent / 2^depth)` along each axis: it has every `2^depth`-th value of the chunk.
-pub(super) fn level_extents(shape: Extents, depth: usize) -> Extents {
+pub(in crate::predict) fn level_extents(shape: Extents, depth: usize) -> Extents {
     shape.map(|extent| ((extent - 1) >> depth) + 1)
 }
 
 /// The number of the coarsest level, which is a single value.
-pub(super) fn coarsest_depth(shape: Extents) -> usize {
+pub(in crate::predict) fn coarsest_depth(shape: Extents) -> usize {
     (0..usize::BITS as usize).find(|&depth| count(level_extents(shape, depth)) == 1).unwrap_or(0)
 }
 
 /// The parity classes of a level: the values that the next coarser level lacks. A non-empty set of axes has one class, if any value is in it. The residuals
 /// of a level follow those of all coarser levels. Its classes are ordered by the number of their axes, then by the numbers whose bits are the axes.
-pub(super) struct Level {
+pub(in crate::predict) struct Level {
     /// Extents of the level.
     pub extents: Extents,
     /// Extents of the next coarser level.
@@ -68,7 +67,7 @@ pub(super) struct Level {
 
 /// The values of a level whose indices are odd along one set of axes and even along all others.
 #[derive(Clone, Copy, Default)]
-pub(super) struct ParityClass {
+pub(in crate::predict) struct ParityClass {
     /// Axes along which the indices of its values are odd, a bit for each.
     pub set: usize,
     /// Number of its values along each axis.
@@ -79,7 +78,7 @@ pub(super) struct ParityClass {
 
 impl Level {
     /// The level of these extents.
-    pub(super) fn new(extents: Extents) -> Self {
+    pub(in crate::predict) fn new(extents: Extents) -> Self {
         let coarse_extents = extents.map(|extent| extent.div_ceil(2));
         let mut level = Self { extents, coarse_extents, classes: [ParityClass::default(); SETS], class_count: 0 };
         let mut start = count(coarse_extents);
@@ -98,7 +97,7 @@ impl Level {
     }
 
     /// The parity classes that have values, in the order of the stream.
-    pub(super) fn classes(&self) -> &[ParityClass] {
+    pub(in crate::predict) fn classes(&self) -> &[ParityClass] {
         &self.classes[..self.class_count]
     }
 }
@@ -106,7 +105,7 @@ impl Level {
 impl ParityClass {
     /// Indices in the level of the value with these indices in the class.
     #[inline(always)]
-    pub(super) fn in_level(&self, at: Extents) -> Extents {
+    pub(in crate::predict) fn in_level(&self, at: Extents) -> Extents {
         std::array::from_fn(|axis| 2 * at[axis] + usize::from(has(self.set, axis)))
     }
 }
