@@ -34,12 +34,12 @@ pub const SEGMENT: usize = 2048;
 pub const DIRECT_MAX: i64 = 15;
 /// Symbol of a single zero; direct difference `d` has symbol `DIRECT_ZERO + d`.
 pub const DIRECT_ZERO: u8 = 30;
-/// The symbols of runs of two values that begin with 0, with -1 and with 1. Each symbol is the first of [`RUN_SYMBOLS`] symbols,
-/// which are in the order of the runs' lengths.
+/// The first of the [`RUN_SYMBOLS`] symbols for runs that begin with 0, with -1 and with 1. It is the symbol of a run of two
+/// values.
 pub const FIRST_RUN: [usize; 3] = [0, 76, 91];
 /// Symbol of the token class with the smallest magnitudes.
 pub const FIRST_CLASS: usize = 46;
-/// Number of symbols for the runs that begin with 0. Runs that begin with -1 have as many, and so have runs that begin with 1.
+/// Number of symbols for runs with one first value.
 pub const RUN_SYMBOLS: usize = 15;
 
 /// The kinds of symbols.

@@ -209,8 +209,8 @@ fn join<C: Integer>(planes: &Planes, count: usize, folded: &mut [u64; BLOCK], bl
     }
 }
 
-/// Swaps bit `b` of byte `a` with bit `a` of byte `b`. The eight bytes are a matrix of 8 x 8 bits, which is transposed in three rounds: in squares of 2 x 2,
-/// then of 4 x 4 and of 8 x 8 bits, each round exchanges the two quarters off the diagonal.
+/// Swaps bit `b` of byte `a` with bit `a` of byte `b`: transposes a matrix of 8 x 8 bits. Its squares of 2 x 2 bits exchange the
+/// two bits off their diagonal. Squares of 4 x 4 and then of 8 x 8 bits do so with their quarters.
 #[inline(always)]
 fn transpose(mut octet: u64) -> u64 {
     for (shift, mask) in [(7, 0x00aa_00aa_00aa_00aa), (14, 0x0000_cccc_0000_cccc), (28, 0x0000_0000_f0f0_f0f0)] {

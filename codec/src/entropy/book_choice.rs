@@ -1,7 +1,7 @@
 //! Stage 4 (FORMAT.md §8, §11): histogram → the book of a plane.
 //!
 //! Most planes take a book of the [dictionary], which was made before the encoder saw any of the user's data (Shah et al., Lightweight Huffman Coding for
-//! Efficient GPU Compression, ICS'23). A plane that would lose too much by it gets a book of its own.
+//! Efficient GPU Compression, ICS'23). A plane that would lose too much by such a book gets a book of its own.
 
 use crate::config::CodebookPolicy;
 use crate::entropy::alphabet::{CodeLengths, Histogram, SYMBOLS};

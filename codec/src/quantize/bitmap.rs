@@ -180,7 +180,7 @@ pub fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
     )
 }
 
-/// A bit for each of at most 64 values, the first one's lowest: 1 where `is_so` returns true.
+/// A bit for each of at most 64 values, the first value's lowest: 1 where `is_so` returns true.
 #[inline(always)]
 pub fn bits_where<T: Copy>(values: &[T], is_so: impl Fn(T) -> bool) -> u64 {
     // Halves of 32 values: vector units gather 32 bits at once.

@@ -1,6 +1,6 @@
 //! Stage 1 for the exact bits of decimals (FORMAT.md §5.6): values → whole numbers over a common divisor, and back.
 //!
-//! Values that were rounded to two decimals are multiples of no power of two. So they have no lattice
+//! No power of two of a useful size divides values that were rounded to two decimals. So they have no lattice
 //! ([`crate::quantize::lattice`]), and their bits differ in all digits. But each of them has the bits of a code divided by 100. A
 //! quotient of whole numbers is rounded once, as a decimal is when it is parsed. A product with 0.01, which is no binary
 //! fraction, would be rounded twice, and miss many of them.
@@ -73,7 +73,7 @@ impl Decimal {
         is_restored.then(|| V::code_from_sum(sum))
     }
 
-    /// Writes the codes of a group of values. Returns a bit for each value, the first one's lowest, that is 1 for an exception.
+    /// Writes the codes of a group of values. Returns a bit for each value, the first value's lowest, that is 1 for an exception.
     #[inline(always)]
     fn code_group<V: Value>(&self, values: &[V; VALUES_PER_GROUP], codes: &mut [V::Code; VALUES_PER_GROUP]) -> u64 {
         let mut restored = [false; VALUES_PER_GROUP];

@@ -11,7 +11,7 @@ use crate::number::element::Element;
 use crate::quantize::bitmap::Bitmap;
 use crate::reader::take;
 
-/// The most exceptions of a chunk of `elements` values that are in a list.
+/// Largest number of exceptions that a chunk of `elements` values has in a list.
 ///
 /// A list of this length takes little more space than two planes, and saves encoder and decoder the planes.
 #[must_use]

@@ -46,7 +46,7 @@ impl<V: Value> Excluded<V> {
         value.is_less(self.least) | self.greatest.is_less(value)
     }
 
-    /// A bit for each of at most 64 values, the first one's lowest: 1 where the value is excluded.
+    /// A bit for each of at most 64 values, the first value's lowest: 1 where the value is excluded.
     #[inline(always)]
     #[must_use]
     pub(crate) fn bits(&self, values: &[V]) -> u64 {

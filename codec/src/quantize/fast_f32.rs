@@ -2,9 +2,10 @@
 //! it is certain that binary64 gives the same one. Binary64 decides all other results, so that no byte of a stream depends on
 //! this module.
 //!
-//! Results are marked: bit 31 of a mark is 1 where binary64 must decide. The bits of two numbers that are not negative, read as integers, compare as the
-//! numbers do; those of NaN are larger than all others. So two numbers are compared by subtracting their bits: the difference has the sign bit 1 if the second
-//! is larger. Vector units gather sign bits more easily than truth values.
+//! Results are marked: bit 31 of a mark is 1 where binary64 must decide. The bits of two numbers that are not negative, read as
+//! integers, compare as the numbers do. The bits of NaN are larger than those of every number. So two numbers are compared by the
+//! difference of their bits: its highest bit is 1 if the second number is larger. Vector units gather such bits more easily than
+//! truth values.
 //!
 //! Comments in this module give errors in steps. If a value has `x` steps, its product with the inverse step is off by up to `2^-23 x`: half of that comes from
 //! rounding the inverse step, half from rounding the product. Rounding a restored value to binary32 adds up to `2^-24 x`.
@@ -41,13 +42,12 @@ const EXACT_POSITION_TOLERANCE_PER_STEP: f32 = 5e-7;
 /// A value of `x` steps, `d` steps from its prediction, has a certain residual on the near path only if `x + d` is at most this.
 /// Then all positions within a step of the value and of its prediction are on the fine grid.
 pub const MAX_STEPS_OF_ALL_POSITIONS: f32 = 1021.0;
-/// On the far path, a value of `x` steps, `d` steps from its prediction, has a certain residual only if `x + d` is at most this. Farther away too many
-/// residuals are near a tie.
+/// [`MAX_STEPS_OF_ALL_POSITIONS`] of the far path. Farther away too many residuals are near a tie.
 const MAX_FAR_STEPS: f32 = 32_768.0;
 /// The largest magnitude of a position that the near path may lead to.
 const MAX_NEAR_POSITION: u32 = MAX_STEPS_OF_ALL_POSITIONS as u32 * POSITIONS_PER_STEP.unsigned_abs();
-/// Binary logarithm of the magnitude, in steps, from which on only each second position is on the fine grid. From twice and four times the magnitude on, each
-/// fourth and eighth position is.
+/// Binary logarithm of the magnitude, in steps, from which on only every second position is on the fine grid. From twice and from
+/// four times the magnitude on, every fourth and every eighth position is.
 const COARSER_FROM_LOG2: i32 = {
     let [two, four, eight] = SPACING_GROWS_FROM;
     let steps = two / POSITIONS_PER_STEP;

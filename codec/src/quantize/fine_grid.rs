@@ -459,7 +459,7 @@ mod tests {
 
     #[test]
     fn rows_of_any_length_are_restored() {
-        fn are_restored<V: Value>() {
+        fn check<V: Value>() {
             let fine = FineGrid::<V>::new(&Quantizer::new(1e-3));
             for (len, order) in (0..70).flat_map(|len| [ByteOrder::Little, ByteOrder::Big].map(|order| (len, order))) {
                 let positions: Vec<i32> = (0..len as i32).map(|index| 37 * index - 1000).collect();
@@ -473,7 +473,7 @@ mod tests {
                 assert_eq!(row[len * V::SIZE..], vec![7; V::SIZE], "{len} values");
             }
         }
-        are_restored::<f32>();
-        are_restored::<f64>();
+        check::<f32>();
+        check::<f64>();
     }
 }

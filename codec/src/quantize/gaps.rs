@@ -34,7 +34,8 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// A code is that of the last value up to it in its row that is no exception, else of the first such value behind it, else 0.
+    /// An exception has the code of the last value before it in its row that is no exception. Without such a value it has the
+    /// code of the first one behind it, or 0.
     #[test]
     fn gaps_have_the_codes_of_the_definition() {
         let mut random = Random(1);

@@ -18,7 +18,7 @@ pub enum Grid {
     Exact,
     /// Multiples of an odd whole number, for a bound of integers (FORMAT.md §5.4).
     Steps(Steps),
-    /// Even steps of the logarithm, for a point-wise relative bound (FORMAT.md §5.5).
+    /// Equal steps of the logarithm, for a point-wise relative bound (FORMAT.md §5.5).
     Logarithmic(Logarithm),
     /// Whole numbers over a divisor, for the exact bits of decimals (FORMAT.md §5.6).
     Decimal(Decimal),

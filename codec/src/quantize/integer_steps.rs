@@ -15,9 +15,9 @@ use crate::simd::vectorized;
 pub trait IntegerElement: Element {
     /// The largest bound of the type: larger ones are cut to it.
     const WIDEST: u64;
-    /// The code of a value: the number of steps of the nearest multiple of the step.
+    /// The code of a value: the nearest whole number of steps.
     fn nearest(self, steps: &Steps) -> Self::Code;
-    /// The value of a code: that number of steps, or the nearest end of the type's range.
+    /// The value of a code: the code times the step, or the nearest end of the type's range.
     fn multiple(code: Self::Code, steps: &Steps) -> Self;
     /// The integer itself.
     fn exactly(self) -> i128;

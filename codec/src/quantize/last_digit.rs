@@ -41,7 +41,7 @@ pub(crate) fn is_above_bound<V: Value>(chunk: &[u8], order: ByteOrder, config: &
     }
 }
 
-/// Looks at `most` values at most. Returns how many values have their last digit above the bound, and how many have more digits.
+/// Looks at up to `most` values. Returns how many values have their last digit above the bound, and how many have more digits.
 /// `step` is the grid's step at a magnitude. Of equal values only the first counts. The look ends when [`MAX_COUNTED`] values
 /// have counted, or when more than half of that number have more digits.
 fn look<V: Value>(chunk: &[u8], order: ByteOrder, fills: &Fills, most: usize, step: impl Fn(f64) -> f64) -> (usize, usize) {

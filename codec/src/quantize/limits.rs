@@ -35,7 +35,7 @@ impl Limits {
         self == Self::NONE
     }
 
-    /// The limits of a chunk whose values have these ends, as the stream has them.
+    /// The limits in the stream of a chunk whose values have these ends.
     pub(crate) fn of<V: Value>(ends: &Ends<V>, quantizer: &Quantizer, is_interpolated: bool) -> Self {
         let (Some(fine), Some(ends)) = (ends.fine, ends.range()) else { return Self::NONE };
         let [lower, upper] = [(ends.0, 1), (ends.1, -1)].map(|(end, inward)| limit(end, inward, &fine));

@@ -433,7 +433,7 @@ mod tests {
     }
 
     /// A decoder may get codes that no encoder writes.
-    fn restores<V: Value + std::fmt::Debug, C: Integer>() {
+    fn check_restored<V: Value + std::fmt::Debug, C: Integer>() {
         let mut random = Random(1);
         for half_step in [1e-3, 0.5, 1e-300, 3e100] {
             let plain = Plain { half_step, bound: half_step, fills: Fills::NONE };
@@ -451,11 +451,11 @@ mod tests {
 
     #[test]
     fn values_are_restored_by_the_plain_definition() {
-        restores::<f32, i32>();
-        restores::<f32, i16>();
-        restores::<f64, i64>();
-        restores::<f64, i32>();
-        restores::<Binary16, i32>();
-        restores::<BFloat16, i32>();
+        check_restored::<f32, i32>();
+        check_restored::<f32, i16>();
+        check_restored::<f64, i64>();
+        check_restored::<f64, i32>();
+        check_restored::<Binary16, i32>();
+        check_restored::<BFloat16, i32>();
     }
 }

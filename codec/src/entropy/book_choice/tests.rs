@@ -16,7 +16,8 @@ fn bits(histogram: &Histogram, choice: &Choice) -> Option<u64> {
     Some(bits)
 }
 
-/// A histogram of about `values` tokens. Half of the histograms fit a book of the dictionary about.
+/// A histogram of about `values` tokens. Half of the histograms are like those of a book of the dictionary; the others have few
+/// symbols.
 fn histogram(random: &mut Random, values: u64) -> Histogram {
     let near = dictionary::books()[random.below(75) as usize];
     let kind = random.below(4);

@@ -1,9 +1,9 @@
 //! Tokens of a block → words of its lanes (FORMAT.md §9.1).
 //!
 //! When a code fills word `w` of a lane, the decoder asks for the lane's word `w + 2` after the same round. So the encoder gives
-//! word `w + 2` the next free index at this moment. In a block's last round, the decoder of FORMAT.md asks for no word. The
-//! indices that the encoder gives in this round are behind all other words, and their words are 0, so that they are cut off. The
-//! encoder keeps two indices for each lane: that of the word that is being filled, and that of the lane's next word.
+//! word `w + 2` the next free index at this moment. It does so in a block's last round as well, in which the decoder of FORMAT.md
+//! asks for no word. The words at these last indices are 0, and are cut off. The encoder keeps two indices for each lane: that of
+//! the word that is being filled, and that of the lane's next word.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;

@@ -19,8 +19,8 @@ const LEAST_RESTORED: usize = 32;
 /// A divisor must restore this share of the sampled values that count, in eighths. It is above one half, because a divisor of
 /// half the right size restores half of all decimals.
 const LEAST_EIGHTHS_RESTORED: usize = 5;
-/// The least divisor is taken that restores nearly as many values as the best one. It may restore fewer by that number of values,
-/// divided by this.
+/// Let `n` be the greatest number of values that a divisor restores. The least divisor is taken of those that restore at least
+/// `n - n / SLACK_DIVISOR` values.
 const SLACK_DIVISOR: usize = 16;
 /// A value counts for a divisor if its code is below [`Value::SAFE_CODE_LIMIT`], divided by this. By chance, larger codes restore
 /// values that are no decimals.

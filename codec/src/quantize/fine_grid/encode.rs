@@ -43,7 +43,7 @@ const F64_MARGIN: f64 = 1e-6;
 pub const MAX_VALUES_PER_CALL: usize = 64;
 
 impl<V: Value> FineGrid<V> {
-    /// Whether the fast path is for [`MAX_VALUES_PER_CALL`] values only, and not for fewer. This is so for types of 64 bits.
+    /// Whether the fast path is for [`MAX_VALUES_PER_CALL`] values only, and not for fewer. This holds for types of 64 bits.
     pub const FAST_PATH_NEEDS_WHOLE_PARTS: bool = V::SIZE == size_of::<f64>();
 
     /// Encodes values against predictions on the fast path. Returns true if all results are certain and there is no exception; otherwise residuals and
@@ -106,7 +106,7 @@ impl<V: Value> FineGrid<V> {
         self.encode_marked(values, predictions, residuals, positions, marks)
     }
 
-    /// Returns a bit for each value, the first one's lowest: 1 for an excluded value. Sets `had_excluded` if there is one, and clears it if not.
+    /// Returns a bit for each value, the first value's lowest: 1 for an excluded value. Sets `had_excluded` if there is one, and clears it if not.
     #[inline(always)]
     fn search_excluded(&self, values: &[V], had_excluded: &mut bool) -> u64 {
         let excluded = self.excluded.bits(values);

@@ -128,7 +128,7 @@ fn any_words_are_what_the_plain_definition_reads() {
     let mut accepted = 0;
     for _ in 0..20_000 {
         let lanes = if random.below(2) == 0 { LaneCount::Few } else { LaneCount::All };
-        // Few bits that are 1, so that blocks end within the words.
+        // Few bits are 1, so that blocks end within the words.
         let mut words: Vec<u16> =
             (0..random.below(100)).map(|_| if random.below(4) == 0 { 1 << random.below(16) } else { 0 }).collect();
         if random.below(2) == 0 {

@@ -10,9 +10,10 @@ use pulp::bytemuck::cast;
 use pulp::x86::V4;
 
 use super::super::LANES;
+use super::WORDS;
 use crate::entropy::codebook::MAX_CODE_BITS;
 
-/// Symbols of the table. Those without a code have an entry of 0.
+/// Number of symbols of the table. Symbols without a code have an entry of 0.
 const TABLE: usize = 128;
 /// A symbol without a code, which changes no lane.
 const NO_SYMBOL: u8 = 127;
@@ -44,7 +45,7 @@ struct Queue {
 
 /// Codes the symbols of a block and writes its words. Returns the number of words that the lanes ask for. `codes` are those of [`super::Encoder::encode`].
 #[inline(always)]
-pub(super) fn encode_lanes(v4: V4, symbols: &[u8], codes: &[u32; 256], words: &mut [u16; 1 << 16]) -> usize {
+pub(super) fn encode_lanes(v4: V4, symbols: &[u8], codes: &[u32; 256], words: &mut [u16; WORDS]) -> usize {
     let table = table(codes);
     words[..2 * LANES].fill(0);
     let indices: [u32; LANES] = std::array::from_fn(|lane| (lane | (LANES + lane) << 16) as u32);
