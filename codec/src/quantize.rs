@@ -17,3 +17,11 @@ pub mod linear;
 pub mod logarithm;
 pub mod positions;
 pub mod quantizer;
+
+/// The bytes of a chunk with these values.
+#[cfg(test)]
+fn chunk_of<V: crate::number::element::Element>(values: &[V], order: crate::layout::ByteOrder) -> Vec<u8> {
+    let mut chunk = vec![0; values.len() * V::SIZE];
+    V::write_all(values, |value| value, order, &mut chunk);
+    chunk
+}

@@ -1,11 +1,11 @@
-//! Books that an encoder chooses from besides the dictionary's: the books of a user's own dictionary, which `quire train` makes from files like those to be
-//! compressed, and custom books of earlier chunks. Both ideas are CEAZ's (ICS'22), which has codebooks for a domain and renews a book when data change.
+//! Books that an encoder chooses from besides the dictionary's. `quire train` makes a user's own dictionary of books from files
+//! like those to be compressed. The other books are custom books of earlier chunks. Both ideas are CEAZ's (ICS'22): CEAZ has
+//! codebooks for a domain, and renews a book when data change.
 //!
-//! A stream carries such a book as a custom one ([`book_lengths`](super::book_lengths)), so that it can be read without the dictionary. The encoder saves the
-//! time to build a book, and such a book need not win by the margin that a new one must.
+//! A stream carries such a book as a custom book ([`book_lengths`](super::book_lengths)), so that readers need no dictionary. The
+//! encoder need not build such a book. So the book may win by a single bit, where a new book must win by a margin.
 
-use crate::entropy::alphabet::CodeLengths;
-use crate::entropy::alphabet::SYMBOLS;
+use crate::entropy::alphabet::{CodeLengths, SYMBOLS};
 use crate::entropy::codebook::{self, MAX_CODE_BITS};
 use crate::error::{Error, Result};
 use crate::memory::{self, HeapArray};
@@ -89,7 +89,7 @@ fn take_length(bytes: &mut &[u8]) -> Option<usize> {
     usize::try_from(number).ok()
 }
 
-/// The books of a user's dictionary, then the custom books of earlier chunks, the one used last first.
+/// The books of a user's dictionary, then the custom books of earlier chunks. Of these, the book that was used last comes first.
 ///
 /// With a history, the bytes of a stream depend on the chunks that the encoder compressed before, and on their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl AdaptiveDictionary {
     pub fn new(user: &[CodeLengths]) -> Result<Self> {
         let user_books = user.len().min(MAX_USER_BOOKS);
         let mut books = Vec::new();
-        // Memory for all books that it can ever have, so that `learn_book` cannot fail.
+        // Memory for all books that the dictionary can ever have, so that `learn_book` cannot fail.
         memory::reserve(&mut books, user_books + HISTORY)?;
         books.extend_from_slice(&user[..user_books]);
         Ok(Self { books, user_books })
@@ -119,7 +119,8 @@ impl AdaptiveDictionary {
         &self.books
     }
 
-    /// Puts a book at the start of the history, unless it is one of the user's. A full history loses the book that was used longest ago.
+    /// Puts a book at the start of the history, unless it is a user's book. A full history loses the book that was used longest
+    /// ago.
     pub fn learn_book(&mut self, book: &CodeLengths) {
         match self.books.iter().position(|known| known == book) {
             Some(index) if index < self.user_books => {}
@@ -135,6 +136,7 @@ impl AdaptiveDictionary {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     /// A book in which the length of a symbol's code depends on a number.
     fn book(number: u64) -> CodeLengths {
@@ -165,8 +167,8 @@ mod tests {
         assert!(UserDictionary::from_bytes(b"\x89HDF\r\n\x1a\n").unwrap_err().to_string().contains("not a dictionary"));
     }
 
-    /// Numbers of the books that a dictionary with `user` books has after it learned books in this order, as FORMAT.md §11.4 says: the one taken
-    /// last first.
+    /// FORMAT.md §11.4: numbers of the books of a dictionary that has `user` books and learned books in this order. The book
+    /// learned last comes first.
     fn plain(user: u64, learned: &[u64]) -> Vec<u64> {
         let mut history: Vec<u64> = Vec::new();
         for &number in learned.iter().filter(|&&number| number >= user) {
@@ -178,21 +180,20 @@ mod tests {
 
     #[test]
     fn the_history_has_the_books_taken_last_first_and_no_book_twice() {
-        let mut state = 1u64;
+        let mut random = Random(1);
         for user in [0, 1, MAX_USER_BOOKS as u64] {
             let user_books: Vec<CodeLengths> = (0..user).map(book).collect();
             let mut dictionary = AdaptiveDictionary::new(&user_books).unwrap();
-            let (room, mut learned) = (dictionary.books.as_ptr(), Vec::new());
+            let (memory, mut learned) = (dictionary.books.as_ptr(), Vec::new());
             for turn in 0..300 {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                // Among them are a user's books, books of the history, books that it has forgotten, and new ones.
-                learned.push((state >> 33) % (user + HISTORY as u64 + turn / 10));
+                // These are a user's books, books of the history, forgotten books and new books.
+                learned.push(random.below(user + HISTORY as u64 + turn / 10));
                 dictionary.learn_book(&book(learned[learned.len() - 1]));
                 let expected: Vec<CodeLengths> = plain(user, &learned).into_iter().map(book).collect();
                 assert!(dictionary.books() == expected, "{user} books of a user, then {learned:?}");
             }
             assert_eq!(dictionary.books().len() as u64, user + HISTORY as u64);
-            assert_eq!(dictionary.books.as_ptr(), room, "learning allocates nothing");
+            assert_eq!(dictionary.books.as_ptr(), memory, "learning allocates nothing");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Stage 4 (FORMAT.md §8, §11): histogram → the book of a plane.
 //!
 //! Most planes take a book of the [dictionary], which was made before the encoder saw any of the user's data (Shah et al., Lightweight Huffman Coding for
-//! Efficient GPU Compression, ICS'23). A plane that would lose too much by it gets a book of its own.
+//! Efficient GPU Compression, ICS'23). A plane that would lose too much by such a book gets a book of its own.
 
 use crate::config::CodebookPolicy;
 use crate::entropy::alphabet::{CodeLengths, Histogram, SYMBOLS};
@@ -9,16 +9,16 @@ use crate::entropy::book_lengths::{book_bytes, coded_len};
 use crate::entropy::codebook::{cost, entropy_bits, optimal_lengths};
 use crate::entropy::dictionary;
 
-/// Bits that a custom book which has not been built is expected to take in the stream for each symbol of the alphabet (FORMAT.md §11.4).
+/// A custom book is expected to take this many bits for each symbol of the alphabet, and [`BOOK_BITS_A_CODE`] bits for each
+/// symbol that occurs (FORMAT.md §11.4).
 pub const BOOK_BITS_A_SYMBOL: usize = 1;
-/// Bits that such a book is expected to take beyond these for each symbol that occurs. Books for the 13 fields that `h5-samples` generates took 2.1 in
-/// chunks of 16 KiB and 2.0 in chunks of 1 MiB.
+/// See [`BOOK_BITS_A_SYMBOL`].
 pub const BOOK_BITS_A_CODE: usize = 2;
-/// A book made for the plane must save its own length and more than 1 / this of the cheapest other book's cost (FORMAT.md §11.4).
+/// The margin by which a book made for the plane must win is the cost of the cheapest other book, divided by this (FORMAT.md
+/// §11.4).
 pub const CUSTOM_GAIN_DIVISOR: u64 = 64;
-/// With `CodebookPolicy::Auto`, a book is made only if it would win with the expected length and a cost of entropy + entropy / this. Over 40
-/// arrays at three bounds, custom books cost 1.04 % more than the entropy in the median. Without this excess 607 books were built, of which 405 won; with it
-/// 450 were built, of which 395 won.
+/// A book is made for the plane only if it is expected to win. The expected cost of its codes is the entropy, and the entropy
+/// divided by this. Without this excess, more books would be built that do not win.
 pub const ENTROPY_EXCESS_DIVISOR: u64 = 128;
 
 /// The book that codes a plane.
@@ -58,7 +58,7 @@ pub fn choose(histogram: &Histogram, policy: CodebookPolicy, books: &[CodeLength
             (choice, bits) = (Choice::Custom(*lengths), cost);
         }
     }
-    // A book of the plane's own must win by a margin. Where the entropy says that it hardly can, it is not built.
+    // A book of the plane's own must win by a margin. It is not built where the entropy says that it can hardly win.
     let margin = bits / CUSTOM_GAIN_DIVISOR;
     let entropy = entropy_bits(histogram);
     if entropy + entropy / ENTROPY_EXCESS_DIVISOR + expected_book_bits(histogram) + margin < bits {

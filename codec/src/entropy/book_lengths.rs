@@ -9,8 +9,9 @@
 //! Symbols of similar meaning have codes of similar lengths, and most symbols have none. A plain four bits a symbol would take 53 bytes, too
 //! many for a chunk of 16 KiB.
 //!
-//! The prefix code of the differences is complete, and lengths count modulo 13. So every bit string that is long enough gives one array of lengths, and
-//! every array has one string. Whether the array is a book's, that is, a complete Huffman code, is another matter.
+//! The prefix code of the differences is complete, and lengths count modulo 13. So every bit string that is long enough gives one
+//! array of lengths, and every array has one string. Only some arrays are complete Huffman codes:
+//! [`fill_decode_table`](crate::entropy::codebook::fill_decode_table) refuses the others.
 
 #[cfg(test)]
 mod plain;
@@ -31,7 +32,7 @@ const MAX_BITS: usize = MAX_MAGNITUDE as usize + 1;
 pub const MAX_BOOK_LEN: usize = book_bytes(SYMBOLS * MAX_BITS);
 const _: () = assert!(LENGTHS == 2 * MAX_MAGNITUDE as i32 + 1, "positive and negative differences reach equally far");
 
-/// The bits of the difference between a symbol's length and the one before it: their number, and the bits, the first one lowest.
+/// The code of the difference between two successive lengths: its number of bits, and the bits, of which the first is the lowest.
 fn code(before: u8, length: u8) -> (u32, u32) {
     let difference = (i32::from(length) - i32::from(before)).rem_euclid(LENGTHS);
     let is_negative = difference > MAX_MAGNITUDE as i32;
@@ -141,7 +142,7 @@ mod tests {
         books
     }
 
-    /// The book that bytes begin with, as the plain definition reads it, and its length.
+    /// The book that bytes begin with, and its size in bytes, in the form of [`plain::read`].
     fn read_from(bytes: &[u8]) -> Option<(CodeLengths, usize)> {
         let mut rest = bytes;
         read(&mut rest).ok().map(|lengths| (lengths, bytes.len() - rest.len()))
@@ -192,7 +193,7 @@ mod tests {
         let mut random = Random(1);
         let (mut read_back, mut refused) = (0, 0);
         for _ in 0..20_000 {
-            // Mostly zeros, so that some have no bits behind their book.
+            // Mostly zeros, so that the padding behind a book often is 0.
             let sparse = random.next() % 4;
             let bytes: Vec<u8> =
                 (0..random.next() % 120).map(|_| if random.next() % 4 < sparse { 0 } else { random.next() as u8 }).collect();

@@ -31,7 +31,8 @@ pub fn entropy_bits(histogram: &Histogram) -> u64 {
     if total == 0 {
         return 0;
     }
-    // The logarithm of a count may be up to two units too low, so two are added: the difference would be too high otherwise.
+    // The logarithm of a count may be up to two units too low. Two are added to it, so that the difference of the logarithms is
+    // never too high.
     let log_total = log2_fixed(total);
     let bits: u128 = histogram
         .iter()
@@ -44,25 +45,23 @@ pub fn entropy_bits(histogram: &Histogram) -> u64 {
 /// Code lengths of least cost among those of at most [`MAX_CODE_BITS`], by package-merge (Larmore and Hirschberg, JACM 37(3), 1990).
 /// Ties are broken by symbol number. At least two symbols get a code, so that every code is complete.
 ///
-/// The leaves are sorted exactly. CEAZ (ICS'22) sorts them approximately, by the symmetry of its histogram, and 7.5 times as fast as a merge sort. Here the
-/// exact sort takes 0.6 µs on an EPYC and 0.8 µs on an H200, of at least 50 µs for a chunk. An approximate sort would save less than that, and its codes may be
-/// longer.
+/// The leaves are sorted exactly. CEAZ (ICS'22) sorts them approximately, which is faster. But the exact sort takes little of a
+/// chunk's time, and codes of an approximate sort may be longer.
 #[must_use]
 pub fn optimal_lengths(histogram: &Histogram) -> CodeLengths {
     /// Number of levels of the merge. The length of a symbol's code is the number of levels at which its leaf is taken.
     const LEVELS: usize = MAX_CODE_BITS as usize;
     /// Largest number of items of a level: leaves, and pairs of items of the level below.
     const ITEMS: usize = 2 * SYMBOLS;
-    let weight_of = |symbol: usize| (histogram[symbol], symbol);
     let occurring = histogram.iter().filter(|&&count| count > 0).count();
     let missing = 2usize.saturating_sub(occurring);
     let symbols = (0..SYMBOLS)
         .filter(|&symbol| histogram[symbol] > 0)
         .chain((0..SYMBOLS).filter(|&symbol| histogram[symbol] == 0).take(missing));
-    let mut room = [(0, 0); SYMBOLS];
-    let leaves = &mut room[..occurring + missing];
+    let mut leaves = [(0, 0); SYMBOLS];
+    let leaves = &mut leaves[..occurring + missing];
     for (leaf, symbol) in leaves.iter_mut().zip(symbols) {
-        *leaf = weight_of(symbol);
+        *leaf = (histogram[symbol], symbol);
     }
     leaves.sort_unstable();
 
@@ -91,7 +90,8 @@ pub fn optimal_lengths(histogram: &Histogram) -> CodeLengths {
         }
     }
 
-    // The code is made from the cheapest 2n - 2 items of the top level. Each pair among them takes two more items of the level below.
+    // The code of `n` leaves is made from the cheapest 2n - 2 items of the top level. Each pair among these items takes two items
+    // of the level below.
     let mut lengths = [0; SYMBOLS];
     let mut taken = 2 * count - 2;
     for is_leaf in is_leaf.iter().rev() {
@@ -144,9 +144,9 @@ pub type DecodeTable = [u32; 1 << MAX_CODE_BITS];
 
 /// Bit of a [`DecodeTable`]'s entry that is set for a run.
 pub const RUN_ENTRY: u32 = 1 << 11;
-/// Bit of an entry that is set for a wide class: the entry has its symbol in place of its start.
+/// Bit of an entry that is set for a wide class.
 pub const WIDE_ENTRY: u32 = 1 << 12;
-/// Bit of an entry that is set for a run or a class, and 0 for a direct code.
+/// Bit of an entry that is set for a run or a class.
 pub const NON_LITERAL_ENTRY: u32 = 1 << 13;
 /// Lowest bit of an entry's difference, start or symbol.
 pub const START_SHIFT: u32 = 14;
@@ -155,7 +155,7 @@ pub const START_SHIFT: u32 = 14;
 pub const FIRST_SHIFT: u32 = 26;
 const _: () = assert!(crate::entropy::alphabet::SEGMENT < 1 << (FIRST_SHIFT - START_SHIFT));
 
-/// The least start of a class that does not fit a [`DecodeTable`]'s entry.
+/// The least start that does not fit a [`DecodeTable`]'s entry.
 pub const WIDE_START: i64 = 1 << (31 - START_SHIFT);
 
 /// The [`DecodeTable`] entry of a symbol, with 0 as the length of its code. Classes are wide if their start is `wide_start` or more.
@@ -175,7 +175,8 @@ pub const fn symbol_entry(symbol: usize, wide_start: i64) -> u32 {
 
 /// [`symbol_entry`] of all symbols.
 pub type SymbolEntries = [u32; SYMBOLS];
-/// The entries for decoding without patches: integers of 32 bits or more, or the mask's of 8 bits, which may wrap.
+/// The entries for decoding without patches. The integers have 32 bits or more, or they are the mask's, whose higher bits do not
+/// count.
 pub static ENTRIES: SymbolEntries = symbol_entries(WIDE_START);
 /// The entries for decoding to integers of 16 bits with patches. Classes whose differences do not fit are wide.
 pub static PATCHED16_ENTRIES: SymbolEntries = symbol_entries(-(PLACEHOLDER as i64));
@@ -190,9 +191,9 @@ const fn symbol_entries(wide_start: i64) -> SymbolEntries {
     entries
 }
 
-/// Number of a [`DecodeTable`]'s entries that a code of this length takes.
+/// Number of entries of a [`DecodeTable`] that decode one code of this length.
 #[must_use]
-pub fn share(length: u8) -> usize {
+pub fn entry_count(length: u8) -> usize {
     if length > 0 { 1 << MAX_CODE_BITS >> length } else { 0 }
 }
 
@@ -201,10 +202,11 @@ pub fn share(length: u8) -> usize {
 /// # Errors
 /// `Corrupt` if a length passes [`MAX_CODE_BITS`] or the lengths do not make a complete prefix code.
 pub fn fill_decode_table(lengths: &CodeLengths, entries: &SymbolEntries, table: &mut DecodeTable) -> Result<()> {
-    // By length: first the number of entries that the codes of that length take, then the index of the next code's first entry.
+    // By length: the index of the next code's first entry. The first loop counts the entries of each length, the second sums the
+    // counts.
     let mut next = [0; MAX_CODE_BITS as usize + 1];
     for &length in lengths.iter().filter(|&&length| (1..=MAX_CODE_BITS).contains(&length)) {
-        next[usize::from(length)] += share(length);
+        next[usize::from(length)] += entry_count(length);
     }
     let mut end = 0;
     for next in &mut next {
@@ -224,8 +226,8 @@ pub fn fill_decode_table(lengths: &CodeLengths, entries: &SymbolEntries, table: 
     }
     for (&entry, &length) in entries.iter().zip(lengths).filter(|&(_, &length)| length > 0) {
         let next = &mut next[usize::from(length)];
-        table[*next..*next + share(length)].fill(entry | u32::from(length));
-        *next += share(length);
+        table[*next..*next + entry_count(length)].fill(entry | u32::from(length));
+        *next += entry_count(length);
     }
     Ok(())
 }
@@ -236,33 +238,12 @@ mod tests {
     use crate::entropy::dictionary;
     use crate::random::Random;
 
-    fn kraft(lengths: &CodeLengths) -> usize {
-        lengths.iter().map(|&length| share(length)).sum()
-    }
-
     fn geometric(ratio: u64) -> Histogram {
         std::array::from_fn(|symbol| 1 << (60 / ratio).saturating_sub(symbol as u64 / ratio))
     }
 
     #[test]
-    fn optimal_lengths_are_complete_and_near_the_entropy() {
-        let mut histograms = vec![geometric(1), geometric(2), geometric(9), [1; SYMBOLS], [0; SYMBOLS]];
-        for symbol in [0, 30, 75] {
-            let mut single = [0; SYMBOLS];
-            single[symbol] = 5;
-            histograms.push(single);
-        }
-        for histogram in histograms {
-            let lengths = optimal_lengths(&histogram);
-            assert_eq!(kraft(&lengths), 1 << MAX_CODE_BITS);
-            let bits = cost(&histogram, &lengths).unwrap();
-            assert!(entropy_bits(&histogram) <= bits);
-            fill_decode_table(&lengths, &ENTRIES, &mut [0; 4096]).unwrap();
-        }
-    }
-
-    #[test]
-    fn unlimited_case_matches_huffman() {
+    fn lengths_below_the_limit_are_those_of_huffman() {
         // Weights 1, 1, 2, 4, 8: Huffman's lengths are 4, 4, 3, 2, 1.
         let mut histogram = [0; SYMBOLS];
         histogram[..5].copy_from_slice(&[1, 1, 2, 4, 8]);
@@ -273,7 +254,9 @@ mod tests {
     fn histograms() -> Vec<Histogram> {
         let mut random = Random(1);
         let mut histograms = vec![[0; SYMBOLS], [1; SYMBOLS], [1 << 40; SYMBOLS]];
+        histograms.extend([1, 2, 5, 9].map(geometric));
         histograms.extend([1, 2, 5, 9].map(|ratio| geometric(ratio).map(|count| count >> 16)));
+        histograms.extend([0, 30, 75].map(|single| std::array::from_fn(|symbol| if symbol == single { 5 } else { 0 })));
         for turn in 0..400 {
             let rarity = [1, 2, 5, 40, 100][turn % 5];
             let most = [2, 4, 1000, 1 << 20, 1 << 40][turn / 5 % 5];
@@ -290,10 +273,11 @@ mod tests {
             let lengths = optimal_lengths(&histogram);
             assert_eq!(lengths, plain::optimal_lengths(&histogram), "entropy/codebook: lengths for {histogram:?}");
             assert!(plain::is_book(&lengths));
+            assert!(entropy_bits(&histogram) <= cost(&histogram, &lengths).unwrap());
         }
     }
 
-    /// The dictionary, books of planes, and lengths of which a few are others, which mostly are no book's.
+    /// The dictionary, books of planes, and copies of both with a few wrong lengths, of which most are no books.
     fn books() -> Vec<CodeLengths> {
         let mut random = Random(1);
         let mut books = dictionary::books().to_vec();

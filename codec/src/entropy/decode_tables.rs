@@ -1,5 +1,5 @@
-//! Decoding tables (FORMAT.md §8). The tables of the dictionary's books are kept from plane to plane and from chunk to chunk, because filling one took 15 % of
-//! the time of reading a chunk of 1421 values.
+//! Decoding tables (FORMAT.md §8). The tables of the dictionary's books are kept from plane to plane and from chunk to chunk:
+//! filling a table takes much of the time of reading a small chunk.
 
 use crate::entropy::book_choice::Choice;
 use crate::entropy::codebook::{DecodeTable, ENTRIES, MAX_CODE_BITS, PATCHED16_ENTRIES, fill_decode_table};
@@ -15,7 +15,8 @@ const MOST_KEPT: usize = 8;
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     kept: Vec<Kept>,
-    /// Index in `kept` of the next table to fill: its length or, when it has [`MOST_KEPT`] tables, the index of the table that was filled longest ago.
+    /// Index in `kept` of the next table to fill. Once [`MOST_KEPT`] tables are kept, this is the table that was filled longest
+    /// ago.
     next: usize,
     custom: Table,
 }
@@ -26,18 +27,18 @@ type Table = HeapArray<u32, { 1 << MAX_CODE_BITS }>;
 /// The table of a book of the dictionary.
 #[derive(Debug, Default)]
 struct Kept {
-    /// Number of the book, and whether the table is for 16-bit residuals with patches; `None` until the table is filled.
-    of: Option<(u8, bool)>,
+    /// Number of the book, and whether the table is for 16-bit residuals with patches. `None` until the table is filled.
+    book: Option<(u8, bool)>,
     table: Table,
 }
 
 impl Tables {
-    /// The table of a book. If `is_patched16`, it is for decoding to integers of 16 bits, where residuals that do not fit become patches. Otherwise it is for
-    /// decoding without patches.
+    /// The table of a book. If `is_patched16`, the table is for decoding to integers of 16 bits, where residuals that do not fit
+    /// become patches.
     ///
     /// # Errors
     /// `Corrupt` if a custom book's lengths make no complete prefix code, `OutOfMemory`.
-    pub(crate) fn of(&mut self, choice: &Choice, is_patched16: bool) -> Result<&DecodeTable> {
+    pub(crate) fn get(&mut self, choice: &Choice, is_patched16: bool) -> Result<&DecodeTable> {
         let entries = if is_patched16 { &PATCHED16_ENTRIES } else { &ENTRIES };
         let book = match choice {
             Choice::Dictionary(book) => *book,
@@ -47,8 +48,7 @@ impl Tables {
                 return Ok(table);
             }
         };
-        let found = self.kept.iter().position(|kept| kept.of == Some((book, is_patched16)));
-        let number = match found {
+        let number = match self.kept.iter().position(|kept| kept.book == Some((book, is_patched16))) {
             Some(number) => number,
             None => {
                 let number = self.next;
@@ -56,9 +56,9 @@ impl Tables {
                     push(&mut self.kept, Kept::default())?;
                 }
                 let kept = &mut self.kept[number];
-                kept.of = None;
+                kept.book = None;
                 fill_decode_table(&dictionary::books()[usize::from(book)], entries, kept.table.get()?)?;
-                kept.of = Some((book, is_patched16));
+                kept.book = Some((book, is_patched16));
                 self.next = (number + 1) % MOST_KEPT;
                 number
             }
@@ -81,13 +81,13 @@ mod tests {
             for (is_patched16, entries) in [(false, &ENTRIES), (true, &PATCHED16_ENTRIES)] {
                 let mut expected = [0; 1 << MAX_CODE_BITS];
                 fill_decode_table(&books[book], entries, &mut expected).unwrap();
-                let found = tables.of(&Choice::Dictionary(book as u8), is_patched16).unwrap();
+                let found = tables.get(&Choice::Dictionary(book as u8), is_patched16).unwrap();
                 assert!(*found == expected, "book {book} in turn {turn}");
-                let found = tables.of(&Choice::Custom(books[book]), is_patched16).unwrap();
+                let found = tables.get(&Choice::Custom(books[book]), is_patched16).unwrap();
                 assert!(*found == expected, "book {book} as a custom one");
             }
         }
         assert!(tables.kept.len() <= MOST_KEPT);
-        assert!(tables.of(&Choice::Custom([1; crate::entropy::alphabet::SYMBOLS]), false).is_err());
+        assert!(tables.get(&Choice::Custom([1; crate::entropy::alphabet::SYMBOLS]), false).is_err());
     }
 }

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use crate::entropy::alphabet::{CodeLengths, Histogram, SYMBOLS};
 use crate::simd::vectorized;
 
-/// The dictionary file, in bincode. bincode is unmaintained (RUSTSEC-2025-0141). It reads this embedded file, with a limit of memory, and no byte of any
-/// stream.
+/// The dictionary file, in bincode. bincode is unmaintained (RUSTSEC-2025-0141). Here bincode reads this embedded file with a
+/// limit of memory, and no byte of a stream.
 const FILE: &[u8] = include_bytes!("../../dictionary/books.bin");
 /// Limit of the memory, in bytes, that decoding a dictionary file may allocate.
 const FILE_LIMIT: usize = 1 << 16;
@@ -25,7 +25,7 @@ pub enum Family {
 /// A book and the density that it started from.
 #[derive(Debug, Clone, PartialEq, bincode::Encode, bincode::Decode)]
 pub struct Entry {
-    /// Family of the density that the book started from. The trainer then made the book again for the chunks that it fits.
+    /// Family of the density that the book started from. The trainer then made the book again for the chunks that the book fits.
     pub family: Family,
     /// The density's scale, in quantization steps.
     pub scale: f64,

@@ -41,11 +41,13 @@ pub enum LaneCount {
 
 /// Most values in a block.
 pub const MAX_BLOCK: usize = 1 << 16;
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::entropy::codebook::{ENTRIES, PATCHED16_ENTRIES, canonical_codes, fill_decode_table, optimal_lengths};
     use crate::entropy::tokens::{Tokens, tokenize};
+
     #[test]
     fn blocks_come_back() {
         let mut encoder = Encoder::default();

@@ -1,10 +1,11 @@
 //! Stage 3 (FORMAT.md §7): the integers of a plane, called differences here, → tokens.
 //! [`crate::entropy::lanes`] has the inverse: it expands tokens as it decodes them.
 //!
-//! A token is a symbol of the alphabet and its extra bits. A run is one token: a 0, 1 or -1 and all zeros directly behind it, of which there is at
+//! A token is a symbol of the alphabet and its extra bits. A run is one token: a 0, 1 or -1 and all zeros directly behind it, at
 //! least one. A zero of a run begins no other run. A segment whose stretches of zeros are too short on average has no runs
-//! ([`TWICE_MIN_ZEROS_PER_STRETCH`]): each of its values is a token of its own. No run goes on from one segment of [`SEGMENT`] values into the
-//! next. So segments become tokens independently, and the tokens of any number of successive segments can make a block.
+//! ([`TWICE_MIN_ZEROS_PER_STRETCH`]): each of its values is a token of its own. No run goes on from one segment of [`SEGMENT`]
+//! values into the next. So segments become tokens independently, and the tokens of any number of successive segments can make a
+//! block.
 
 mod bits;
 #[cfg(target_arch = "x86_64")]
@@ -45,12 +46,12 @@ pub struct Tokens {
     counts: Counts,
 }
 
-/// An offset into a plane's tokens, between two of them.
+/// Where a segment's tokens end in the plane.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TokenOffset {
-    /// Tokens before it.
+    /// Number of tokens up to here.
     pub tokens: usize,
-    /// Extra bits before it.
+    /// Number of extra bits up to here.
     pub extra_bits: usize,
 }
 
@@ -61,7 +62,7 @@ impl Tokens {
         &self.symbol_buffer[..self.segment_ends.last().map_or(0, |end| end.tokens)]
     }
 
-    /// Number of tokens of the block that has most of them, if each block has `segments` segments.
+    /// Greatest number of tokens of a block, if blocks have `segments` segments.
     #[must_use]
     pub fn most_tokens_of_a_block(&self, segments: usize) -> usize {
         let mut begin = 0;
@@ -142,7 +143,7 @@ pub fn tokenize<C: Integer>(differences: &[C], tokens: &mut Tokens) -> Result<()
 #[inline(always)]
 fn tokenize_segments<C: Integer>(ops: impl SegmentOps, differences: &[C], tokens: &mut Tokens) -> Result<()> {
     let mut token_end = tokens.segment_ends.last().map_or(0, |end| end.tokens);
-    let Some(scratch) = tokens.scratch.as_deref_mut() else { unreachable!("it is made before") };
+    let Some(scratch) = tokens.scratch.as_deref_mut() else { unreachable!("`begin` makes it") };
     for segment in differences.chunks(SEGMENT) {
         let symbols = &mut tokens.symbol_buffer[token_end..token_end + segment.len() + SLACK];
         let count = tokenize_segment(ops, segment, symbols, &mut tokens.extra, scratch)?;
@@ -158,22 +159,23 @@ mod tests {
     use super::plain::Token;
     use super::*;
     use crate::entropy::alphabet::ALPHABET;
+    use crate::random::Random;
 
-    /// The tokens of a plane, each extra of which is read from the string of all extra bits.
-    fn list(tokens: &Tokens) -> Vec<Token> {
+    /// The tokens with these symbols, whose extra bits are the whole of `extra`.
+    pub(super) fn list(symbols: &[u8], extra: &BitString) -> Vec<Token> {
         let mut at = 0;
-        let list = tokens.symbols().iter().map(|&symbol| {
+        let list = symbols.iter().map(|&symbol| {
             let begin = at;
             at += usize::from(ALPHABET[usize::from(symbol)].extra_bits);
-            let words = tokens.extra.words(begin, at).unwrap();
+            let words = extra.words(begin, at).unwrap();
             (usize::from(symbol), words.iter().rev().fold(0, |value, &word| value << 16 | u64::from(word)))
         });
         let list = list.collect();
-        assert_eq!(at, tokens.extra.bits, "entropy/tokens: extra bits are left over");
+        assert_eq!(at, extra.bits, "entropy/tokens: extra bits are left over");
         list
     }
 
-    /// Compares tokens, extra words and differences of a plane with the plain ones, on this CPU and on any.
+    /// Compares a plane's tokens, extra words and counts with the plain ones, for each kind of CPU.
     fn check<C: Integer>(differences: &[i64], tokens: &mut Tokens) {
         let integers: Vec<C> = differences.iter().map(|&difference| C::from_i64(difference)).collect();
         let differences: Vec<i64> = integers.iter().map(|integer| integer.to_i64()).collect();
@@ -192,7 +194,7 @@ mod tests {
             }
             tokens.end();
             let name = format!("entropy/tokens: {} integers, {way}", differences.len());
-            assert!(list(tokens) == expected, "{name}: {differences:?}");
+            assert!(list(tokens.symbols(), &tokens.extra) == expected, "{name}: {differences:?}");
             let words = tokens.extra.words(0, tokens.extra.bits).unwrap();
             assert_eq!(words, plain::extra_words(&expected), "{name}: extra words");
             assert_eq!(tokens.segment_ends.len(), differences.len().div_ceil(SEGMENT), "{name}");
@@ -206,29 +208,19 @@ mod tests {
 
     #[test]
     fn planes_have_the_plain_tokens() {
-        let mut state = 7u64;
-        let mut random = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) as i64
-        };
+        let mut random = Random(1);
         let mut tokens = Tokens::default();
         for len in [0, 1, 2, 63, 64, 65, 2047, 2048, 2049, 5000] {
             for zero_in_16 in [0, 3, 8, 15, 16] {
                 for spread in [2, 3, 31, 40, 1 << 20] {
-                    let differences: Vec<i64> =
-                        (0..len).map(|_| if random() % 16 < zero_in_16 { 0 } else { random() % spread - spread / 2 }).collect();
+                    let differences: Vec<i64> = (0..len)
+                        .map(|_| if random.below(16) < zero_in_16 { 0 } else { random.below(spread) as i64 - spread as i64 / 2 })
+                        .collect();
                     check::<i32>(&differences, &mut tokens);
                     check::<i64>(&differences, &mut tokens);
                 }
             }
         }
         check::<i64>(&[i64::MIN, i64::MAX, 0, 0, 16, -16, 15, -15, 0], &mut tokens);
-    }
-
-    #[test]
-    fn symbols_are_those_of_the_table() {
-        for (symbol, &found) in ALPHABET.iter().enumerate() {
-            assert_eq!(found, plain::symbol(symbol), "entropy/alphabet: symbol {symbol}");
-        }
     }
 }

@@ -19,7 +19,7 @@ pub struct Bitmap {
     /// The first value is the lowest bit of the first word. Bits behind the last value are 0.
     words: Vec<u64>,
     /// Scratch space for new words.
-    others: Vec<u64>,
+    scratch: Vec<u64>,
     len: usize,
 }
 
@@ -32,6 +32,15 @@ impl Bitmap {
         self.words.clear();
         self.len = len;
         resize(&mut self.words, len.div_ceil(WORD))
+    }
+
+    /// A bitmap of `len` bits, of which those at some indices are set.
+    #[cfg(test)]
+    pub(crate) fn of(len: usize, indices: impl IntoIterator<Item = usize>) -> Self {
+        let mut bitmap = Self::default();
+        bitmap.clear(len).unwrap();
+        indices.into_iter().for_each(|index| bitmap.set(index));
+        bitmap
     }
 
     /// Sets a bit.
@@ -65,18 +74,6 @@ impl Bitmap {
     #[must_use]
     pub fn words(&self) -> &[u64] {
         &self.words
-    }
-
-    /// Number of runs: maximal ranges of neighbouring bits that are set.
-    #[must_use]
-    pub fn run_count(&self) -> usize {
-        let mut before = 0;
-        let first_ones = self.words.iter().map(|&word| {
-            let first_ones = word & !(word << 1 | before);
-            before = word >> (WORD - 1);
-            first_ones.count_ones() as usize
-        });
-        first_ones.sum()
     }
 
     /// Number of bits that are set.
@@ -183,7 +180,7 @@ pub fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
     )
 }
 
-/// A bit for each of at most 64 values, the first one's lowest: 1 where `is_so` returns true.
+/// A bit for each of at most 64 values, the first value's lowest: 1 where `is_so` returns true.
 #[inline(always)]
 pub fn bits_where<T: Copy>(values: &[T], is_so: impl Fn(T) -> bool) -> u64 {
     // Halves of 32 values: vector units gather 32 bits at once.
@@ -233,11 +230,10 @@ mod tests {
     #[test]
     fn empty_and_full_bitmaps_have_no_run_and_one_run() {
         for len in [0, 1, 63, 64, 65, 128, 1009] {
-            let mut bitmap = Bitmap::default();
-            bitmap.clear(len).unwrap();
-            assert_eq!((bitmap.count(), bitmap.run_count(), bitmap.runs().next()), (0, 0, None), "{len} zeros");
-            (0..len).for_each(|index| bitmap.set(index));
-            assert_eq!((bitmap.count(), bitmap.run_count()), (len, len.min(1)), "{len} ones");
+            let zeros = Bitmap::of(len, []);
+            assert_eq!((zeros.count(), zeros.runs().next()), (0, None), "{len} zeros");
+            let mut bitmap = Bitmap::of(len, 0..len);
+            assert_eq!(bitmap.count(), len, "{len} ones");
             assert!(bitmap.runs().eq((len > 0).then_some(0..len)), "{len} ones");
             bitmap.clear(len).unwrap();
             assert_eq!(bitmap.count(), 0, "bits are cleared");
@@ -249,8 +245,7 @@ mod tests {
         for (first, bits) in
             [(0, u64::MAX), (1, 0x8000_0001_8000_0001), (63, 3), (64, 0xdead_beef_0123_4567), (100, 1 << 63), (127, u64::MAX)]
         {
-            let mut bitmap = Bitmap::default();
-            bitmap.clear(first + 2 * WORD).unwrap();
+            let mut bitmap = Bitmap::of(first + 2 * WORD, []);
             bitmap.set_every_other(first, bits);
             let expected: Vec<usize> = (0..WORD).filter(|at| bits >> at & 1 == 1).map(|at| first + 2 * at).collect();
             assert_eq!(bitmap.indices().collect::<Vec<_>>(), expected, "{bits:#x} from {first} on");

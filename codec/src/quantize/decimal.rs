@@ -1,8 +1,9 @@
 //! Stage 1 for the exact bits of decimals (FORMAT.md §5.6): values → whole numbers over a common divisor, and back.
 //!
-//! No power of two divides values that were rounded to two decimals, so that they have no lattice ([`crate::quantize::lattice`]): their bits differ in all
-//! digits. But each of them has the bits of a code divided by 100. A quotient of whole numbers is rounded once, as a decimal is when it is parsed. A product
-//! with 0.01, which is no binary fraction, would be rounded twice, and miss many of them.
+//! No power of two of a useful size divides values that were rounded to two decimals. So they have no lattice
+//! ([`crate::quantize::lattice`]), and their bits differ in all digits. But each of them has the bits of a code divided by 100. A
+//! quotient of whole numbers is rounded once, as a decimal is when it is parsed. A product with 0.01, which is no binary
+//! fraction, would be rounded twice, and miss many of them.
 
 pub mod divisor;
 #[cfg(test)]
@@ -55,7 +56,8 @@ impl Decimal {
         V::round_from(code / self.divisor)
     }
 
-    /// The nearest code of a value in the mantissa of a sum, and whether it gives the value's bits back. False for -0, whose code is 0.
+    /// Returns a sum with the nearest code of a value in its mantissa, and whether the code gives the value's bits back. The code
+    /// of -0 is 0, which does not.
     #[inline(always)]
     fn nearest<V: Value>(&self, value: V) -> (f64, bool) {
         let sum = value.to_f64() * self.divisor + ROUNDING;
@@ -71,7 +73,7 @@ impl Decimal {
         is_restored.then(|| V::code_from_sum(sum))
     }
 
-    /// Writes the codes of a group of values. Returns a bit for each value, the first one's lowest, that is 1 for an exception.
+    /// Writes the codes of a group of values. Returns a bit for each value, the first value's lowest, that is 1 for an exception.
     #[inline(always)]
     fn code_group<V: Value>(&self, values: &[V; VALUES_PER_GROUP], codes: &mut [V::Code; VALUES_PER_GROUP]) -> u64 {
         let mut restored = [false; VALUES_PER_GROUP];
@@ -131,7 +133,7 @@ fn restore_values<V: Value, C: Integer>(codes: &[C], grid: &Decimal, order: Byte
     );
 }
 
-/// [`restore_values`] for values of type `f32`. A group whose codes are small is divided in binary32, in half the time.
+/// [`restore_values`] for values of type `f32`. A group whose codes are small is divided in binary32, which is faster.
 ///
 /// Both quotients are equal. A quotient that is no midpoint of two values of binary32 differs from every midpoint by more than 2^-49 of itself, since a
 /// midpoint has 25 bits and the divisor 24. The quotient in binary64 is off by at most 2^-53 of itself, so that both round to the same side. A midpoint needs a
@@ -170,6 +172,7 @@ mod tests {
     use super::*;
     use crate::number::element::Element;
     use crate::number::small_float::{BFloat16, Binary16};
+    use crate::quantize::chunk_of;
     use crate::random::Random;
 
     const DIVISORS: [u64; 9] = [1, 3, 10, 100, 20_000, 10_000_000, 1_000_000_007, (1 << 53) - 1, 1 << 53];
@@ -184,14 +187,12 @@ mod tests {
         }
     }
 
-    /// Compares a chunk's codes, exceptions and restored values with the plain ones, as vector code and as code for any CPU.
+    /// Compares a chunk's codes, exceptions and restored values with the plain ones, with vector instructions and without.
     fn compare<V: Value + std::fmt::Debug>(values: &[V], divisor: u64, order: ByteOrder) {
         let (len, grid, plain) = (values.len(), Decimal::new(divisor).unwrap(), Plain { divisor });
-        let mut chunk = vec![0; len * V::SIZE];
-        V::write_all(values, |value| value, order, &mut chunk);
+        let chunk = chunk_of(values, order);
         for is_vectorized in [true, false] {
-            let (mut codes, mut exceptions) = (vec![V::Code::default(); len], Bitmap::default());
-            exceptions.clear(len).unwrap();
+            let (mut codes, mut exceptions) = (vec![V::Code::default(); len], Bitmap::of(len, []));
             let mut restored = vec![0; chunk.len()];
             if is_vectorized {
                 quantize::<V>(&chunk, order, &grid, &mut codes, &mut exceptions);
@@ -223,7 +224,7 @@ mod tests {
                         let bits = random.next();
                         let unit = (bits >> 11) as f64 / (1u64 << 52) as f64 - 1.0;
                         let edges = [f64::NAN, f64::INFINITY, 0.0, 5e-324, 1e-310, f64::MIN_POSITIVE, f64::MAX, 1e-40, unit];
-                        // The greatest code, and the least that is none.
+                        // The greatest code, and numbers that are too large for a code.
                         let ends = [limit - 1.0, limit, limit + 1.0, 2.0 * limit].map(|code| code / divisor as f64);
                         V::round_from(match (bits >> 33) % 40 {
                             rare @ 0..9 => edges[rare as usize].copysign(unit),
@@ -250,7 +251,7 @@ mod tests {
         check::<BFloat16>();
     }
 
-    /// Decoders get codes of any integers, also such as no encoder writes.
+    /// A decoder may get codes that no encoder writes.
     #[test]
     fn values_are_restored_by_the_plain_definition() {
         fn check<V: Value, C: Integer>() {

@@ -6,16 +6,15 @@ use crate::number::value::Value;
 use crate::quantize::bitmap::bits_where;
 use crate::quantize::quantizer::Quantizer;
 
-/// The values that a grid excludes. Every excluded value is an exception. Some values that are just beyond the grid are not found: see
-/// [`Quantizer::magnitude_of`].
+/// The values that a grid excludes. Every excluded value is an exception. Some values that are just beyond the grid are not
+/// found.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Excluded<V> {
-    /// Magnitudes from this on are certain to be beyond the grid; NaN is, too. It is 1 % above the limit of steps, or infinity: see
-    /// [`Quantizer::magnitude_of`].
+    /// Values of this magnitude or more are beyond the grid, and so is NaN. It is [`Quantizer::magnitude_of`] the limit of steps.
     beyond: V,
-    /// The masked fill value. If there is none, this is `beyond`, which is excluded anyway.
+    /// The masked fill value. If there is none, this is `beyond`, so that it excludes nothing more.
     fill: V,
-    /// The least and the greatest value that is not far.
+    /// Values below `least` or above `greatest` are far.
     least: V,
     greatest: V,
     /// The replacement of excluded values where values are rounded without a prediction. Its code is 0, and it is on no position of the fine grid.
@@ -30,7 +29,7 @@ impl<V: Value> Excluded<V> {
         let beyond = quantizer.magnitude_of::<V>(steps);
         let fills = quantizer.fills();
         let fill = fills.value().map_or(beyond, |bits| V::from_bits(V::Code::from_i64(bits)));
-        // Both are values of the type, or infinite.
+        // Both ends are values of the type or infinite, so that rounding changes nothing.
         let [least, greatest] = [fills.span().least, fills.span().greatest].map(V::round_from);
         Self { beyond, fill, least, greatest, ordinary: V::round_from(quantizer.step() / 16.0) }
     }
@@ -47,7 +46,7 @@ impl<V: Value> Excluded<V> {
         value.is_less(self.least) | self.greatest.is_less(value)
     }
 
-    /// A bit for each of at most 64 values, the first one's lowest: 1 where the value is excluded.
+    /// A bit for each of at most 64 values, the first value's lowest: 1 where the value is excluded.
     #[inline(always)]
     #[must_use]
     pub(crate) fn bits(&self, values: &[V]) -> u64 {
@@ -58,13 +57,13 @@ impl<V: Value> Excluded<V> {
         )
     }
 
-    /// Copies values to `others`, with the ordinary value in place of excluded ones.
+    /// Copies values to `replaced`, with the ordinary value in place of excluded ones.
     #[inline(always)]
-    pub(crate) fn replace(&self, values: &[V], others: &mut [V]) {
-        // A copy in registers: for all the compiler knows, the loop might write to `self`.
+    pub(crate) fn replace(&self, values: &[V], replaced: &mut [V]) {
+        // A copy, which the compiler can keep in registers.
         let excluded = *self;
-        for (other, &value) in others.iter_mut().zip(values) {
-            *other = if excluded.covers(value) { excluded.ordinary } else { value };
+        for (replaced, &value) in replaced.iter_mut().zip(values) {
+            *replaced = if excluded.covers(value) { excluded.ordinary } else { value };
         }
     }
 
@@ -86,7 +85,7 @@ mod tests {
     fn check<V: Value>(bound: f64, fill: f64) {
         let fill: V = V::round_from(fill);
         let quantizer = Quantizer::new(bound).with_fills(Fills::new(Some(fill), Span::ALL));
-        let mask = Excluded::<V>::new(&quantizer, 512.0);
+        let excluded = Excluded::<V>::new(&quantizer, 512.0);
         // More than the 1 % of `magnitude_of`, so that rounding to the type does not matter.
         let beyond = 512.0 * 1.02 * 2.0 * bound;
         let numbers = [0.0, -0.0, 1e-40, bound, -500.0 * bound, 1023.0 * bound, beyond * 1.02, -beyond * 1.02, f64::MAX];
@@ -101,11 +100,11 @@ mod tests {
         for len in 0..=values.len() {
             let values = &values[..len];
             let expected = values.iter().enumerate().fold(0, |bits, (at, value)| bits | u64::from(is_excluded(value)) << at);
-            assert_eq!(mask.bits(values), expected, "{len} values at {bound}");
-            assert_eq!(mask.has_beyond(values), values.iter().any(is_beyond));
+            assert_eq!(excluded.bits(values), expected, "{len} values at {bound}");
+            assert_eq!(excluded.has_beyond(values), values.iter().any(is_beyond));
             let mut others = vec![V::default(); len];
-            mask.replace(values, &mut others);
-            assert_eq!(mask.bits(&others), 0);
+            excluded.replace(values, &mut others);
+            assert_eq!(excluded.bits(&others), 0);
             for (value, other) in values.iter().zip(&others) {
                 assert!(is_excluded(value) || other.to_bits() == value.to_bits());
             }
@@ -135,8 +134,8 @@ mod tests {
 
     #[test]
     fn without_a_fill_value_only_the_magnitude_counts() {
-        let mask = Excluded::<f32>::new(&Quantizer::new(0.5), 512.0);
-        assert_eq!(mask.bits(&[0.0, -0.0, 511.0, -511.0, 530.0, f32::NAN]), 0b11_0000);
-        assert_eq!(mask.bits(&[]), 0);
+        let excluded = Excluded::<f32>::new(&Quantizer::new(0.5), 512.0);
+        assert_eq!(excluded.bits(&[0.0, -0.0, 511.0, -511.0, 530.0, f32::NAN]), 0b11_0000);
+        assert_eq!(excluded.bits(&[]), 0);
     }
 }

@@ -1,9 +1,11 @@
-//! Codes and residuals of binary32 values in binary32 arithmetic, in less than half the time that binary64 takes. A result is accepted only where it is certain
-//! that binary64 gives the same one; binary64 decides all others, so that no byte of a stream depends on this module.
+//! Codes and residuals of binary32 values in binary32 arithmetic, which is faster than binary64. A result is accepted only where
+//! it is certain that binary64 gives the same one. Binary64 decides all other results, so that no byte of a stream depends on
+//! this module.
 //!
-//! Results are marked: bit 31 of a mark is 1 where binary64 must decide. The bits of two numbers that are not negative, read as integers, compare as the
-//! numbers do; those of NaN are larger than all others. So two numbers are compared by subtracting their bits: the difference has the sign bit 1 if the second
-//! is larger. Vector units gather sign bits more easily than truth values.
+//! Results are marked: bit 31 of a mark is 1 where binary64 must decide. The bits of two numbers that are not negative, read as
+//! integers, compare as the numbers do. The bits of NaN are larger than those of every number. So two numbers are compared by the
+//! difference of their bits: its highest bit is 1 if the second number is larger. Vector units gather such bits more easily than
+//! truth values.
 //!
 //! Comments in this module give errors in steps. If a value has `x` steps, its product with the inverse step is off by up to `2^-23 x`: half of that comes from
 //! rounding the inverse step, half from rounding the product. Rounding a restored value to binary32 adds up to `2^-24 x`.
@@ -23,43 +25,43 @@ use crate::simd::{ROW_GROUP, has_fused_multiply_add};
 pub const SMALLEST_STEP: f64 = 1e-28;
 /// Bound of the relative errors of product and restored value together: up to 2^-23 of the product, and up to 2^-24 of the restored value's rounding.
 pub const MAX_RELATIVE_ERROR: f32 = 1.0 / 4_194_304.0; // 2^-22
-/// A value of `x` steps may be on a position if its computed distance from it, in spacings, is less than `x` times this, plus [`POSITION_TOLERANCE`]. Product and
-/// restored value together are off by up to `1.44e-6 x` spacings.
+/// A value of `x` steps may be on a position if its computed distance from the position is less than `x` times this, plus
+/// [`POSITION_TOLERANCE`]. Distances are in spacings. Product and restored value together are off by up to `1.44e-6 x` spacings.
 pub const POSITION_TOLERANCE_PER_STEP: f32 = 2e-6;
-/// See [`POSITION_TOLERANCE_PER_STEP`]. Converting the distance from the nearest whole number of steps to spacings adds up to `4.8e-7` spacings. Not 0, so that
-/// the value 0 may be on position 0.
+/// See [`POSITION_TOLERANCE_PER_STEP`]. This covers the error of converting a distance from steps to spacings, up to `4.8e-7`
+/// spacings. It is above 0, so that the value 0 may be on position 0.
 pub const POSITION_TOLERANCE: f32 = 1e-6;
-/// Magnitude, in steps, from which on a value is certain to be on no position between two steps.
+/// Magnitude, in steps, from which on all positions of the fine grid are whole steps: no value is between two steps.
 pub const MIN_STEPS_OF_WHOLE_STEPS: f32 = 4097.0;
-/// Magnitude, in steps, from which on a value is certain to be on no position but each second one; from twice this on, on no position but each fourth one.
-/// Kernels alone look at such values more closely.
+/// Magnitude, in steps, from which on only every second position is on the fine grid. From twice this magnitude on, only every
+/// fourth position is. Kernels alone use this.
 pub const MIN_STEPS_OF_HALF_POSITIONS: f32 = 1025.0;
-/// [`POSITION_TOLERANCE_PER_STEP`] for a product that has all of its digits. The restored value is rounded to binary32, by up to `4.8e-7 x` spacings.
+/// [`POSITION_TOLERANCE_PER_STEP`] for a product without a rounding error. The restored value is rounded to binary32, by up to
+/// `4.8e-7 x` spacings.
 const EXACT_POSITION_TOLERANCE_PER_STEP: f32 = 5e-7;
-/// A value of `x` steps, `d` steps from its prediction, has a certain residual on the near path only if `x + d` is at most this: then both, and every position
-/// within a step of either, are where all positions are on the fine grid.
+/// A value of `x` steps, `d` steps from its prediction, has a certain residual on the near path only if `x + d` is at most this.
+/// Then all positions within a step of the value and of its prediction are on the fine grid.
 pub const MAX_STEPS_OF_ALL_POSITIONS: f32 = 1021.0;
-/// On the far path, a value of `x` steps, `d` steps from its prediction, has a certain residual only if `x + d` is at most this. Farther away too many
-/// residuals are near a tie.
+/// [`MAX_STEPS_OF_ALL_POSITIONS`] of the far path. Farther away too many residuals are near a tie.
 const MAX_FAR_STEPS: f32 = 32_768.0;
 /// The largest magnitude of a position that the near path may lead to.
 const MAX_NEAR_POSITION: u32 = MAX_STEPS_OF_ALL_POSITIONS as u32 * POSITIONS_PER_STEP.unsigned_abs();
-/// Binary logarithm of the magnitude, in steps, from which on only each second position is on the fine grid. From twice and four times the magnitude on, each
-/// fourth and eighth position is.
+/// Binary logarithm of the magnitude, in steps, from which on only every second position is on the fine grid. From twice and from
+/// four times the magnitude on, every fourth and every eighth position is.
 const COARSER_FROM_LOG2: i32 = {
     let [two, four, eight] = SPACING_GROWS_FROM;
     let steps = two / POSITIONS_PER_STEP;
     assert!(steps.count_ones() == 1 && four == 2 * two && eight == 4 * two);
     steps.ilog2().cast_signed()
 };
-/// The residual of a value of `x` steps, `d` steps from its prediction, is not certain if its distance from a tie, in steps, is less than `x + d` times this, plus
-/// [`TIE_MARGIN`]. Product and restored value together are off by up to `1.8e-7 x + 3e-8` steps, the two differences by up to `1.2e-7 (d + 1)`. Where a residual
-/// is worth less than a step, a product adds `6e-8 d`.
+/// The residual of a value of `x` steps, `d` steps from its prediction, is uncertain if its distance from a tie, in steps, is
+/// less than `x + d` times this, plus [`TIE_MARGIN`]. All rounding errors together are at most `1.8e-7 (x + d) + 1.5e-7` steps.
 pub const TIE_MARGIN_PER_STEP: f32 = 2.5e-7;
 /// See [`TIE_MARGIN_PER_STEP`].
 pub const TIE_MARGIN: f32 = 1e-6;
 
-/// Values of a group in slices whose length is a multiple of it: those that an AVX-512 register holds.
+/// Number of values that an AVX-512 register holds. Slices whose length is a multiple of this number are taken in groups of this
+/// size.
 const WIDE_GROUP: usize = 16;
 
 /// The inverse step of a grid in binary32, and what a residual of 1 is worth.
@@ -93,8 +95,8 @@ impl FastResult {
 }
 
 impl FastF32 {
-    /// For the grid of a bound. `None` for steps outside [`SMALLEST_STEP`] to its inverse, for lattices, whose bound is 0 and not half a step, and where the
-    /// processor does not multiply and add in one instruction.
+    /// The fast path of a grid. `None` for steps outside [`SMALLEST_STEP`] to its inverse, for lattices, whose step is not twice
+    /// the bound, and where the processor does not multiply and add in one instruction.
     #[must_use]
     pub fn new(quantizer: &Quantizer) -> Option<Self> {
         let step = quantizer.step();
@@ -105,7 +107,7 @@ impl FastF32 {
         })
     }
 
-    /// This grid, where a residual of 1 is worth as many positions.
+    /// This grid with another worth of a residual.
     #[inline(always)]
     pub(crate) fn with_worth(self, worth: Worth) -> Self {
         Self::with(self.inverse_step, self.inverse_rest, worth)
@@ -151,9 +153,10 @@ impl FastF32 {
         FastResult { codes_are_certain: uncertain >> 31 == 0, may_be_between_steps: between >> 31 == 1 }
     }
 
-    /// Writes residuals of values against predictions, and the positions that they lead to. Returns whether all results are certain. A value that may be
-    /// on a position counts as uncertain here; [`FastF32::mark_uncertain`] looks at those more closely. All slices have one length. The far path has results for
-    /// all values that the near path has, and for others, but takes longer. The near path is tried first, unless the first prediction is far.
+    /// Writes residuals of values against predictions, and the positions that the residuals lead to. Returns whether all results
+    /// are certain. All slices have one length. A value that may be on a position counts as uncertain;
+    /// [`FastF32::mark_uncertain`] looks at it more closely. The far path is certain of more results than the near path, but
+    /// takes longer. So the near path comes first, unless the first prediction is far.
     #[inline(always)]
     pub fn residuals<V: Value>(self, values: &[V], predictions: &[i32], residuals: &mut [i32], positions: &mut [i32]) -> bool {
         V::as_f32(values).is_some_and(
@@ -227,7 +230,7 @@ impl FastF32 {
         let mut marks = [0; GROUP];
         let targets = residuals.iter_mut().zip(positions);
         for ((values, predictions), (residuals, positions)) in values.iter().zip(predictions).zip(targets) {
-            // A loop, as a function of an array's elements that is not inlined is compiled for the baseline.
+            // A loop: `array::from_fn` may not be inlined, and would then be compiled for the baseline.
             for i in 0..GROUP {
                 let mark;
                 (residuals[i], positions[i], mark) = self.residual::<FAR>(values[i], predictions[i]);
@@ -237,8 +240,8 @@ impl FastF32 {
         marks.into_iter().fold(0, |all, mark| all | mark)
     }
 
-    /// Writes a mark for each value: bit 31 is 1 where the result of [`FastF32::residuals`] is not certain. A value that may be on a position is certain here
-    /// if its residual leads to that position.
+    /// Writes a mark for each value: bit 31 is 1 where the result of [`FastF32::residuals`] is uncertain. A value that may be on
+    /// a position is not marked for that if its residual leads to the position.
     #[inline(always)]
     pub fn mark_uncertain<V: Value>(self, values: &[V], predictions: &[i32], marks: &mut [u32]) {
         match V::as_f32(values) {
@@ -262,11 +265,11 @@ impl FastF32 {
     #[inline(always)]
     fn residual<const FAR: bool>(self, value: f32, prediction: i32) -> (i32, i32, u32) {
         let found = self.residual_and_marks::<FAR>(value, prediction);
-        // Beyond `MAX_STEPS_OF_ALL_POSITIONS` the near path is uncertain already.
         (found.residual, found.position, found.uncertain | found.may_be_on_nearest)
     }
 
-    /// Residual of a value, and what is known of it. The near path takes all positions to be on the fine grid; it has no distance that makes an escape.
+    /// Residual of a value, and what is known of it. The near path takes all positions to be on the fine grid. Its distances are
+    /// too short for escapes.
     #[inline(always)]
     fn residual_and_marks<const FAR: bool>(self, value: f32, prediction: i32) -> Found {
         let scaled = value * self.inverse_step;
@@ -289,7 +292,7 @@ impl FastF32 {
             | is_beside_border
             | if FAR { above(in_residuals.abs(), (ESCAPE_FROM - 1) as f32) } else { 0 }
             | sign_unless_zero(position & low_bits);
-        // In distances of the grid's positions at the value.
+        // In units of the distance between neighbouring positions of the grid at the value.
         let rest = miss * (SPACINGS_PER_STEP as f32 * share);
         let nearest_rest = rest + ROUNDING_F32;
         let off = (rest - (nearest_rest - ROUNDING_F32)).abs();
@@ -363,8 +366,8 @@ fn above(number: f32, limit: f32) -> u32 {
     limit.to_bits().wrapping_sub(number.to_bits())
 }
 
-/// Bit 31 is 1 where a value may be on a position of the fine grid between two steps. `magnitude` is its own, in steps, and `miss` its distance from the nearest
-/// whole number of steps.
+/// Bit 31 is 1 where a value may be on a position of the fine grid between two steps. `magnitude` is the value's magnitude in
+/// steps, `miss` its distance from the nearest whole number of steps.
 #[inline(always)]
 fn may_be_between_steps(magnitude: f32, miss: f32) -> u32 {
     let rest = miss * SPACINGS_PER_STEP as f32;

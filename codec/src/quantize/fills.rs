@@ -4,7 +4,7 @@
 use crate::number::element::Element;
 use crate::number::integer::Integer as _;
 
-/// The least and the greatest value of a chunk that is not far.
+/// The range of those values of a chunk that are not far.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Span {
     /// The least value.
@@ -58,11 +58,6 @@ impl Fills {
     #[must_use]
     pub fn value(&self) -> Option<i64> {
         self.value
-    }
-
-    /// Whether zeros are masked.
-    pub(crate) fn masks_zeros(&self) -> bool {
-        self.value == Some(0)
     }
 
     /// The span of the values that are not far.

@@ -39,8 +39,9 @@ use crate::quantize::quantizer::Quantizer;
 use crate::simd::ROW_GROUP;
 
 /// The least magnitude of an escape. A residual of smaller magnitude counts steps; an escape counts positions. The encoder writes
-/// an escape in three cases (FORMAT.md §5.2, rules 2 and 3): the residual in steps leads to a position that does not hold the value;
-/// or the value is on a position, and the residual in steps leads to another one; or the residual would have too many steps.
+/// an escape in three cases (FORMAT.md §5.2, rules 2 and 3): the residual in steps leads to a position that does not hold the
+/// value; or the value is on a position, and the residual in steps leads to another position; or the residual would have too many
+/// steps.
 pub const ESCAPE_FROM: i32 = 1 << 16;
 /// An escape is its position's distance from the prediction, in positions, plus this.
 pub const ESCAPE_BASE: i32 = ESCAPE_FROM + (1 << 15);
@@ -58,16 +59,14 @@ pub struct FineGrid<V> {
     /// Distance of two neighbouring positions, in the data's unit. Only from position `8 s + 3` to `8 s + 4` the distance is larger. Positions from
     /// `8 s - 4` to `8 s + 3` have `s` as their nearest whole number of steps, the following ones `s + 1`.
     spacing: f64,
-    /// [`Value::STEPS_LIMIT`]; 0 if there is no fine grid. Only `between_steps_sign` and
-    /// [`FineGrid::is_enabled`] use it: values of this many steps or more have no position for them.
+    /// [`Value::STEPS_LIMIT`]; 0 if there is no fine grid. `between_steps_sign` and [`FineGrid::is_enabled`] alone use it.
     steps_limit: f64,
     /// Whether [`Value::STEPS_LIMIT`] steps have a finite value. If so, every position of fewer steps has one, and the fast path in
     /// `f64` need not test whether restored values are finite.
     values_are_finite: bool,
     /// Values that are exceptions because they are fills.
     fills: Fills,
-    /// Values that are exceptions under every prediction: the fill value if it is masked, far values, NaN, and magnitudes from 1.01 times the limit of steps on.
-    /// Those between the limit and 1.01 times the limit are exceptions, too, but are not found here.
+    /// Values that are exceptions under every prediction, apart from some just above the limit of steps.
     excluded: Excluded<V>,
     /// Values of the limits; infinities where there are none.
     least: V,
@@ -200,8 +199,8 @@ impl<V: Value> FineGrid<V> {
         }
     }
 
-    /// The numbers `s` and `r` of FORMAT.md §5.2, and the value of `s` steps and `r` spacings, rounded to the type. For `r = 4` this value is not the one of
-    /// position `8 s + 4`.
+    /// The numbers `s` and `r` of FORMAT.md §5.2, and the value of `s` steps and `r` spacings, rounded to the type. For `r = 4`
+    /// this value is not that of position `8 s + 4`.
     #[inline(always)]
     fn nearest(&self, value: f64) -> (f64, f64, f64) {
         let scaled = value * self.inverse_step;
@@ -210,8 +209,8 @@ impl<V: Value> FineGrid<V> {
         (steps, rest, self.restore_steps(steps, rest * self.spacing).to_f64())
     }
 
-    /// Position `8 s + r` of `value` (FORMAT.md §5.2), and whether `value` is on this position, which means: the grid has it, and `value` equals the value of
-    /// `s` steps and `r` spacings. `None` if `s` is not below [`Value::STEPS_LIMIT`] in magnitude, and for infinities and NaN.
+    /// Position `8 s + r` of `value` (FORMAT.md §5.2), and whether `value` is on it. `None` for infinities and NaN, and if `s` is
+    /// not below [`Value::STEPS_LIMIT`] in magnitude.
     #[must_use]
     pub fn position(&self, value: V) -> Option<(i32, bool)> {
         let (steps, rest, restored) = self.nearest(value.to_f64());
@@ -220,8 +219,9 @@ impl<V: Value> FineGrid<V> {
         (steps.abs() < V::STEPS_LIMIT).then_some((position, is_on_it))
     }
 
-    /// Position `8 s + r` of `value` (FORMAT.md §5.2), and two marks: bit 63 is 1 if `s` is below [`Value::STEPS_LIMIT`] in magnitude, and if `value` is on the
-    /// position. Where `s` is not below the limit, the others mean nothing. Marks are made as in [`fast_f32`](crate::quantize::fast_f32), for vector code.
+    /// Position `8 s + r` of `value` (FORMAT.md §5.2), and two marks. Bit 63 of the first mark is 1 if `s` is below
+    /// [`Value::STEPS_LIMIT`] in magnitude. Otherwise the position and the second mark mean nothing. Bit 63 of the second mark is
+    /// 1 if `value` is on the position. [`fast_f32`](crate::quantize::fast_f32) explains marks.
     #[inline(always)]
     pub(crate) fn nearest_position(&self, value: V) -> (i32, u64, u64) {
         let x = value.to_f64();
@@ -239,9 +239,10 @@ impl<V: Value> FineGrid<V> {
         self.position(value).is_some_and(|(position, exact)| exact && position % POSITIONS_PER_STEP != 0)
     }
 
-    /// Bit 63 is 1 where [`FineGrid::is_enabled`] and [`FineGrid::is_between_steps`] are true; the other bits mean nothing. `steps` is the value's nearest
-    /// whole number of steps. Three subtractions of bit patterns make three tests. Bit 63 of each is 1 if its test holds: the steps are below the limit; the
-    /// restored value equals the value; the rest is not 0. [`fast_f32`](crate::quantize::fast_f32) explains why this compares numbers.
+    /// Bit 63 is 1 where [`FineGrid::is_enabled`] and [`FineGrid::is_between_steps`] are true; the other bits mean nothing.
+    /// `steps` is the value's nearest whole number of steps. Four tests have their results in bit 63: the steps are below the
+    /// limit, the restored value equals the value, the position is on the grid, and the rest is not 0.
+    /// [`fast_f32`](crate::quantize::fast_f32) explains such tests.
     #[inline(always)]
     pub(crate) fn between_steps_sign(&self, value: V, steps: f64) -> u64 {
         let x = value.to_f64();
@@ -302,8 +303,8 @@ pub(crate) fn to_grid<V: Value>(positions: &mut [i32]) {
     }
 }
 
-/// A prediction of a value whose nearest position is `nearest`, moved to the grid that there is at `nearest`. The value is a whole number of steps from it,
-/// if it is on that grid.
+/// A prediction, moved to the nearest multiple of the distance that positions have at `nearest`. `nearest` is the position of the
+/// value. So a value on the grid is a whole number of these distances away.
 #[inline(always)]
 pub(crate) fn aligned<V: Value>(prediction: i32, nearest: i32) -> i32 {
     if V::SPACING_GROWS { without_low_bits(prediction, low_bits_at(nearest)) } else { prediction }
@@ -353,13 +354,14 @@ impl Worth {
         if is_coarse { Self::STEP } else { self }
     }
 
-    /// The position that a residual, which is no escape, leads to from a prediction, before it is moved to the fine grid of type `V`.
+    /// The position to which a residual leads from a prediction. The residual is no escape. The position is not moved to the fine
+    /// grid yet.
     #[inline(always)]
     pub(crate) fn position_from<V: Value>(self, prediction: i32, residual: i32) -> i32 {
         prediction.wrapping_add(residual.wrapping_mul(self.at::<V>(prediction).positions))
     }
 
-    /// The position that a residual, which may be an escape, leads to from a prediction, before it is moved to the fine grid of type `V`.
+    /// The position to which a residual or an escape leads from a prediction. The position is not moved to the fine grid yet.
     #[inline(always)]
     pub(crate) fn position_of<V: Value>(self, prediction: i32, residual: i32) -> i32 {
         if is_escape(residual) {
@@ -389,7 +391,7 @@ mod tests {
                 (-limit..limit).step_by(limit as usize / 1000).chain(-20..20).chain([i32::MIN, i32::MAX - 3, i32::MAX])
             {
                 assert_eq!(fine.value(position), plain.value(position), "{position} at {plain:?}");
-                // Where whole steps are the grid, rounding to binary32 may hide that a value is on it.
+                // From 2^18 on, rounding to binary32 may hide that a value is on its position.
                 let is_found = !V::SPACING_GROWS || on_grid(position) == position && position.unsigned_abs() < 1 << 18;
                 if position.unsigned_abs() <= limit.unsigned_abs() && is_found {
                     let value = fine.restore(position);
@@ -457,7 +459,7 @@ mod tests {
 
     #[test]
     fn rows_of_any_length_are_restored() {
-        fn are_restored<V: Value>() {
+        fn check<V: Value>() {
             let fine = FineGrid::<V>::new(&Quantizer::new(1e-3));
             for (len, order) in (0..70).flat_map(|len| [ByteOrder::Little, ByteOrder::Big].map(|order| (len, order))) {
                 let positions: Vec<i32> = (0..len as i32).map(|index| 37 * index - 1000).collect();
@@ -471,7 +473,7 @@ mod tests {
                 assert_eq!(row[len * V::SIZE..], vec![7; V::SIZE], "{len} values");
             }
         }
-        are_restored::<f32>();
-        are_restored::<f64>();
+        check::<f32>();
+        check::<f64>();
     }
 }

@@ -18,7 +18,7 @@ pub enum Grid {
     Exact,
     /// Multiples of an odd whole number, for a bound of integers (FORMAT.md §5.4).
     Steps(Steps),
-    /// Even steps of the logarithm, for a point-wise relative bound (FORMAT.md §5.5).
+    /// Equal steps of the logarithm, for a point-wise relative bound (FORMAT.md §5.5).
     Logarithmic(Logarithm),
     /// Whole numbers over a divisor, for the exact bits of decimals (FORMAT.md §5.6).
     Decimal(Decimal),
@@ -48,7 +48,7 @@ mod tests {
     use crate::number::element::Element;
     use crate::quantize::bitmap::Bitmap;
     use crate::quantize::fills::Fills;
-    use crate::quantize::{integer_steps, logarithm};
+    use crate::quantize::{chunk_of, integer_steps, logarithm};
 
     /// Quantizes values, restores them, and quantizes the restored values. Returns the codes of the first and of the second time.
     fn twice<V: Element>(
@@ -56,11 +56,9 @@ mod tests {
         quantize: impl Fn(&[u8], &mut [V::Code], &mut Bitmap),
         restore: impl Fn(&[V::Code], &mut [u8]),
     ) -> [Vec<V::Code>; 2] {
-        let mut chunk = vec![0; values.len() * V::SIZE];
-        V::write_all(values, |value| value, ByteOrder::Little, &mut chunk);
+        let mut chunk = chunk_of(values, ByteOrder::Little);
         [0, 1].map(|_| {
-            let (mut codes, mut exceptions) = (vec![V::Code::default(); values.len()], Bitmap::default());
-            exceptions.clear(values.len()).unwrap();
+            let (mut codes, mut exceptions) = (vec![V::Code::default(); values.len()], Bitmap::of(values.len(), []));
             quantize(&chunk, &mut codes, &mut exceptions);
             assert_eq!(exceptions.count(), 0);
             restore(&codes, &mut chunk);
@@ -68,15 +66,14 @@ mod tests {
         })
     }
 
-    /// HDF5 encodes what it has decoded: on every grid the codes must not change.
+    /// HDF5 decodes chunks and encodes them again. On every grid the codes must stay the same.
     #[test]
     fn codes_stay_when_decoded_values_are_encoded_again() {
         let little = ByteOrder::Little;
         let floats: Vec<f64> = (1..1000).map(|index| f64::from(index * index) * 0.013 - 2000.0).collect();
-        let bytes: Vec<u8> = floats.iter().flat_map(|value| value.to_le_bytes()).collect();
         let whole: Vec<i32> = (0..1000).map(|index| index * 77_777 - 30_000_000).collect();
         let integers = Steps::new::<i32>(1000, Fills::NONE);
-        let logarithmic = Logarithm::for_chunk::<f64>(&bytes, little, 1e-3, None);
+        let logarithmic = Logarithm::for_chunk::<f64>(&chunk_of(&floats, little), little, 1e-3, None);
         let tenths: Vec<f64> = (0..1000).map(|index| f64::from(index * 77_777 - 30_000_000) / 10.0).collect();
         let grids = [
             Grid::Linear(Quantizer::new(0.05)),

@@ -1,4 +1,4 @@
-//! Stage 1 for integers (FORMAT.md §5.4): values → codes on a grid of even steps, and back.
+//! Stage 1 for integers (FORMAT.md §5.4): values → codes on a grid of equal steps, and back.
 //!
 //! With a bound of `e`, the step is `2 e + 1`. It is odd, so that every integer has one nearest multiple, at most `e` from it, and never a tie.
 
@@ -15,9 +15,9 @@ use crate::simd::vectorized;
 pub trait IntegerElement: Element {
     /// The largest bound of the type: larger ones are cut to it.
     const WIDEST: u64;
-    /// The code of a value: the nearest multiple of the step, as a number of steps.
+    /// The code of a value: the nearest whole number of steps.
     fn nearest(self, steps: &Steps) -> Self::Code;
-    /// The value of a code: that multiple of the step, or the nearest end of the type's range.
+    /// The value of a code: the code times the step, or the nearest end of the type's range.
     fn multiple(code: Self::Code, steps: &Steps) -> Self;
     /// The integer itself.
     fn exactly(self) -> i128;
@@ -112,8 +112,8 @@ macro_rules! wide {
 wide!(i64);
 wide!(u64);
 
-/// Quantizes the values of a chunk: writes a code for each value, and sets a bit of `exceptions`, which is all zeros before, for each exception. Only values
-/// fills can be exceptions.
+/// Quantizes the values of a chunk: writes a code for each value, and sets a bit of `exceptions`, which is all zeros before, for
+/// each exception. Only fills can be exceptions.
 pub fn quantize<V: IntegerElement>(
     chunk: &[u8],
     order: ByteOrder,
@@ -158,6 +158,7 @@ mod tests {
     use super::plain::Plain;
     use super::*;
     use crate::number::integer::Integer;
+    use crate::quantize::chunk_of;
     use crate::quantize::fills::Span;
     use crate::random::Random;
 
@@ -166,10 +167,8 @@ mod tests {
         let len = values.len();
         let steps = Steps::new::<V>(bound, fills);
         let plain = Plain { bound: steps.bound(), fills };
-        let mut chunk = vec![0; len * V::SIZE];
-        V::write_all(values, |value| value, order, &mut chunk);
-        let (mut codes, mut exceptions) = (vec![V::Code::default(); len], Bitmap::default());
-        exceptions.clear(len).unwrap();
+        let mut chunk = chunk_of(values, order);
+        let (mut codes, mut exceptions) = (vec![V::Code::default(); len], Bitmap::of(len, []));
         quantize::<V>(&chunk, order, &steps, &mut codes, &mut exceptions);
         restore::<V>(&codes, &steps, order, &mut chunk);
         let mut indices = exceptions.indices().peekable();
@@ -185,7 +184,7 @@ mod tests {
         }
     }
 
-    /// The ends of the type's range, small numbers of both signs, and any others.
+    /// The ends of the type's range, small numbers of both signs, and random numbers.
     fn check<V: IntegerElement>() {
         let mut random = Random(1);
         let of_bits = |bits: u64| V::from_bits(V::Code::from_i64(bits.cast_signed()));
@@ -203,7 +202,7 @@ mod tests {
                     }
                 }
             }
-            // Decoders get codes of any integers, also such as no encoder writes.
+            // A decoder may get codes that no encoder writes.
             let codes: Vec<V::Code> =
                 (0..301).map(|_| V::Code::from_i64(random.next().cast_signed() >> (random.next() >> 58))).collect();
             let (steps, mut chunk) = (Steps::new::<V>(bound, Fills::NONE), vec![0; codes.len() * V::SIZE]);

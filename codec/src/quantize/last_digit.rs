@@ -1,4 +1,5 @@
-//! Whether a bound is below the last digit of a chunk's values (FORMAT.md §11.1): 0.001 is, for values with two decimals and for whole numbers.
+//! Whether a bound is below the last digit of a chunk's values (FORMAT.md §11.1). For example, 0.001 is below the last digit of
+//! values with two decimals, and of whole numbers.
 //!
 //! The grid of such a bound spends bits on digits that no value has. Then the exact bits may take less space and are tried. A look at a few values decides, as
 //! the values of most chunks have more digits than their bound keeps.
@@ -10,16 +11,17 @@ use crate::quantize::decimal::{Decimal, divisor};
 use crate::quantize::fills::Fills;
 use crate::quantize::lattice::{highest_bit, lowest_bit};
 
-/// Most values that count in a look.
+/// A look ends when this many values have counted.
 pub const MAX_COUNTED: usize = 32;
-/// Fewest values with the bound below their last digit, for an absolute bound. Where fewer values than this are not 0, no divisor is found either.
+/// For an absolute bound, at least this many values must have their last digit above the bound. Chunks with fewer values that are
+/// not 0 have no divisor either.
 pub const LEAST_ENDING: usize = 4;
-/// Most values that are looked at for a point-wise relative bound, until enough of them count. Zeros do not count, and most counts may be 0.
+/// Most values that are looked at for a point-wise relative bound. Zeros do not count, and most of a chunk's values may be 0.
 const MAX_LOOKED_AT: usize = 4096;
 /// Share of a point-wise relative bound's step that is compared with last digits. The grid of such a bound has steps of all sizes. Where only the largest steps
 /// are above the last digit, the exact bits may still take less space.
 const SHARE_OF_STEP: f64 = 0.125;
-/// Most decimal places that are looked for, as a divisor.
+/// The greatest power of ten that is tried as a divisor.
 pub const MAX_DIVISOR: f64 = 1e7;
 
 /// Whether the bound of `config` is below the last digit of most values that a look finds.
@@ -39,8 +41,9 @@ pub(crate) fn is_above_bound<V: Value>(chunk: &[u8], order: ByteOrder, config: &
     }
 }
 
-/// Looks at `most` values, until [`MAX_COUNTED`] of them count, or so many have more digits that the others do not matter. A value counts once. Returns the number
-/// of values whose last digit is above the bound, and the number of the others that count. `step` is the grid's step at a magnitude.
+/// Looks at up to `most` values. Returns how many values have their last digit above the bound, and how many have more digits.
+/// `step` is the grid's step at a magnitude. Of equal values only the first counts. The look ends when [`MAX_COUNTED`] values
+/// have counted, or when more than half of that number have more digits.
 fn look<V: Value>(chunk: &[u8], order: ByteOrder, fills: &Fills, most: usize, step: impl Fn(f64) -> f64) -> (usize, usize) {
     let count = chunk.len() / V::SIZE;
     let (mut ending, mut others) = (0, 0);
@@ -79,7 +82,8 @@ fn ends_above<V: Value>(value: V, step: f64) -> Option<bool> {
     if is_telling && highest_bit(step).is_none_or(|highest| lowest_bit(magnitude) >= highest) {
         return Some(true);
     }
-    // The greatest divisor whose step is not far below the grid's, and whose codes are not so large that most values have one by chance.
+    // The divisor is the least power of ten whose grid has steps of at most `step`. But it stays smaller where its codes would
+    // restore most values by chance.
     let mut divisor = 1.0;
     while divisor < MAX_DIVISOR && divisor * step < 1.0 && divisor::is_telling::<V>(magnitude * (10.0 * divisor)) {
         divisor *= 10.0;
@@ -92,6 +96,7 @@ fn ends_above<V: Value>(value: V, step: f64) -> Option<bool> {
 mod tests {
     use super::*;
     use crate::number::small_float::Binary16;
+    use crate::quantize::chunk_of;
 
     #[test]
     fn last_digits_are_compared_with_the_step() {
@@ -129,7 +134,7 @@ mod tests {
     #[test]
     fn most_values_decide() {
         let is_above = |values: &[f64], bound: SettledBound| {
-            let chunk: Vec<u8> = values.iter().flat_map(|value| value.to_be_bytes()).collect();
+            let chunk = chunk_of(values, ByteOrder::Big);
             let config = SettledConfig { fill_value: Some((-7.0f64).to_bits()), ..SettledConfig::of(bound) };
             is_above_bound::<f64>(&chunk, ByteOrder::Big, &config)
         };
@@ -143,7 +148,7 @@ mod tests {
             assert!(!is_above(&mixed(32, 12, &|_| 0.25), bound), "a value counts once");
             assert!(!is_above(&mixed(32, 4, &|_| -7.0), bound), "the fill value does not count");
         }
-        // Few values that count are too few for a divisor, but not for a lattice.
+        // An absolute bound needs four values that count.
         assert!(
             is_above(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 0.5], absolute)
                 && !is_above(&[1.0, 2.0, 3.0], absolute)

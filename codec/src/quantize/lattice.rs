@@ -1,4 +1,5 @@
-//! Finds the lattice of a chunk (FORMAT.md §11.1): the largest power of two of which all values are multiples, 1 for whole numbers, 1/8 for eighths.
+//! Finds the lattice of a chunk (FORMAT.md §11.1): the largest power of two of which all values are multiples. It is 1 for whole
+//! numbers and 1/8 for eighths.
 //!
 //! On a grid with the lattice's spacing, values are exact and their codes small. The finer grid of a tight bound would spend bits on digits that are equal in
 //! all codes.
@@ -26,8 +27,8 @@ pub fn spacing<V: Value>(chunk: &[u8], order: ByteOrder, step: f64, fills: Fills
     )
 }
 
-/// The spacing as [`spacing`], if numbers of the type lie at least as far apart as that at no value of the chunk: the values' codes have no more digits than
-/// the type.
+/// The spacing that [`spacing`] finds, if the type holds the sum of the spacing and the chunk's greatest magnitude. Then the
+/// values' codes have no more digits than the type.
 #[must_use]
 pub fn spacing_of_type<V: Value>(chunk: &[u8], order: ByteOrder, step: f64, fills: Fills) -> Option<f64> {
     let needed = highest_bit(step)? + 1;
@@ -45,8 +46,8 @@ pub fn spacing_of_type<V: Value>(chunk: &[u8], order: ByteOrder, step: f64, fill
     )
 }
 
-/// The largest power of two of which all finite values are multiples, if a grid of that spacing restores the bits of all of them: every finite value has a
-/// code, and none is -0.
+/// The largest power of two of which all finite values are multiples, if its multiples have the bits of all of these values:
+/// every finite value has a code, and none is -0.
 #[must_use]
 pub fn exact_spacing<V: Value>(chunk: &[u8], order: ByteOrder) -> Option<f64> {
     let code_bits = highest_bit(V::CODE_LIMIT)?;
@@ -65,8 +66,9 @@ pub fn exact_spacing<V: Value>(chunk: &[u8], order: ByteOrder) -> Option<f64> {
     )
 }
 
-/// The largest power of two of which all finite values but fills are multiples. The search ends at the first group where `goes_on` is false, of the group's
-/// values, with zeros for fills, and of the lowest bit so far.
+/// The largest power of two of which all finite values but fills are multiples. `goes_on` gets the values of a group, with zeros
+/// in place of fills, and the lowest bit of all groups up to this one. The search ends at the first group for which `goes_on` is
+/// false.
 #[inline(always)]
 fn search<V: Value>(
     chunk: &[u8],
@@ -97,7 +99,7 @@ fn search<V: Value>(
 /// The greatest magnitude of a group's finite values and of the groups before.
 #[inline(always)]
 fn greatest_with<V: Value>(values: &[V; VALUES_PER_GROUP], before: f64) -> f64 {
-    // Lanes, so that no value waits for the one before it.
+    // Lanes, so that no value waits for the value before it.
     const LANES: usize = 8;
     let mut greatest = [before; LANES];
     for values in values.as_chunks::<LANES>().0 {
@@ -110,7 +112,8 @@ fn greatest_with<V: Value>(values: &[V; VALUES_PER_GROUP], before: f64) -> f64 {
     greatest.into_iter().fold(before, f64::max)
 }
 
-/// Whether all values of a group are multiples of a spacing, infinite or NaN. May be false for multiples whose quotient overflows.
+/// Whether all values of a group are multiples of a spacing. Infinities and NaN count as multiples. May be false for multiples
+/// whose quotient overflows.
 #[inline(always)]
 fn are_multiples<V: Value>(values: &[V; VALUES_PER_GROUP], spacing: f64) -> bool {
     let inverse = spacing.recip();
@@ -130,12 +133,12 @@ pub(crate) fn power_of_two(exponent: i32) -> Option<f64> {
     (-1000..=1000).contains(&exponent).then(|| f64::from_bits(((exponent + 1023) as u64) << 52))
 }
 
-/// Whether some values of a chunk show that [`spacing`] finds no lattice for the whole chunk.
+/// Whether a part of a chunk shows that [`spacing`] finds no lattice for the whole chunk.
 #[must_use]
-pub fn is_off<V: Value>(values: &[u8], order: ByteOrder, step: f64, fills: Fills) -> bool {
+pub fn is_off<V: Value>(part: &[u8], order: ByteOrder, step: f64, fills: Fills) -> bool {
     let Some(needed) = highest_bit(step).map(|bit| bit + 1) else { return false };
-    (0..values.len() / V::SIZE)
-        .map(|index| V::read(values, index, order))
+    (0..part.len() / V::SIZE)
+        .map(|index| V::read(part, index, order))
         .any(|value| !fills.has(value) && lowest_bit(value.to_f64()) < needed)
 }
 
@@ -149,7 +152,8 @@ fn lowest_bit_with<V: Value>(values: &[V; VALUES_PER_GROUP], before: i32) -> i32
     values.iter().map(|value| lowest_bit(value.to_f64())).fold(before, i32::min)
 }
 
-/// Exponent of the value's lowest bit that is 1; the greatest number for 0, which is on every lattice, and for infinities and NaN, which do not count.
+/// Exponent of the value's lowest bit that is 1. It is the greatest number for 0, which is on every lattice, and for infinities
+/// and NaN, which do not count.
 pub(crate) fn lowest_bit(value: f64) -> i32 {
     let (exponent, mantissa) = parts(value);
     if mantissa == 0 || !value.is_finite() { i32::MAX } else { exponent + mantissa.trailing_zeros() as i32 }
@@ -172,11 +176,11 @@ fn parts(value: f64) -> (i32, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quantize::chunk_of;
     use crate::quantize::fills::Span;
 
     fn spacing_of(values: &[f64], step: f64) -> Option<f64> {
-        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        spacing::<f64>(&bytes, ByteOrder::Little, step, Fills::new(Some(-99.99), Span::ALL))
+        spacing::<f64>(&chunk_of(values, ByteOrder::Little), ByteOrder::Little, step, Fills::new(Some(-99.99), Span::ALL))
     }
 
     #[test]
@@ -241,10 +245,14 @@ mod tests {
     }
 
     #[test]
-    fn spacings_of_the_type_leave_no_code_more_digits_than_the_type() {
+    fn codes_on_a_spacing_of_the_type_have_no_more_digits_than_the_type() {
         let spacing_of = |values: &[f32], step| {
-            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-            spacing_of_type::<f32>(&bytes, ByteOrder::Little, step, Fills::new(Some(-999.25_f32), Span::ALL))
+            spacing_of_type::<f32>(
+                &chunk_of(values, ByteOrder::Little),
+                ByteOrder::Little,
+                step,
+                Fills::new(Some(-999.25_f32), Span::ALL),
+            )
         };
         assert_eq!(spacing_of(&[1.0, 16_777_215.0, f32::NAN, f32::INFINITY, -0.0], 0.5), Some(1.0), "24 digits");
         assert_eq!(spacing_of(&[1.0, -16_777_216.0], 0.5), None, "25 digits");
@@ -258,10 +266,7 @@ mod tests {
 
     #[test]
     fn exact_spacings_restore_every_bit() {
-        let spacing_of = |values: &[f32]| {
-            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_be_bytes()).collect();
-            exact_spacing::<f32>(&bytes, ByteOrder::Big)
-        };
+        let spacing_of = |values: &[f32]| exact_spacing::<f32>(&chunk_of(values, ByteOrder::Big), ByteOrder::Big);
         assert_eq!(spacing_of(&[0.5, -3.0, 0.0, f32::NAN, f32::INFINITY]), Some(0.5));
         assert_eq!(spacing_of(&[0.5, -0.0]), None, "code 0 has no sign");
         assert_eq!(spacing_of(&[1.0, 1_073_741_824.0]), Some(1.0), "the code is 2^30");
@@ -273,8 +278,7 @@ mod tests {
     #[test]
     fn values_off_every_lattice_are_seen_in_a_part() {
         let is_off = |values: &[f64], step| {
-            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-            is_off::<f64>(&bytes, ByteOrder::Little, step, Fills::new(Some(0.1), Span::ALL))
+            is_off::<f64>(&chunk_of(values, ByteOrder::Little), ByteOrder::Little, step, Fills::new(Some(0.1), Span::ALL))
         };
         assert!(is_off(&[1.0, 0.3], 1e-3) && is_off(&[1.0], 1.0));
         assert!(!is_off(&[1.0, 0.1, f64::NAN, 0.0], 1e-3), "neither the fill value nor NaN counts");

@@ -26,7 +26,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Without limits.
+    /// No limits.
     pub const NONE: Self = Self { lower: i32::MIN, upper: i32::MAX };
 
     /// Whether there are no limits.
@@ -35,11 +35,11 @@ impl Limits {
         self == Self::NONE
     }
 
-    /// The limits that the stream of a chunk with these ends has on this grid.
+    /// The limits in the stream of a chunk whose values have these ends.
     pub(crate) fn of<V: Value>(ends: &Ends<V>, quantizer: &Quantizer, is_interpolated: bool) -> Self {
         let (Some(fine), Some(ends)) = (ends.fine, ends.range()) else { return Self::NONE };
         let [lower, upper] = [(ends.0, 1), (ends.1, -1)].map(|(end, inward)| limit(end, inward, &fine));
-        // Codes leave the range if that of an end does.
+        // Codes are rounded to whole steps. If the code of an end is beyond the limit, restored values leave the range.
         let of_code = |end: V| f64::from(POSITIONS_PER_STEP) * (end.to_f64() * quantizer.inverse_step()).round_ties_even();
         let leaves_below = lower.is_some_and(|lower| of_code(ends.0) < f64::from(lower));
         let leaves_above = upper.is_some_and(|upper| of_code(ends.1) > f64::from(upper));
@@ -57,8 +57,9 @@ impl Limits {
     }
 }
 
-/// The limit for an end of a chunk's range: the nearest position of the grid whose value is the end or on its inward side. `inward` is 1 for the lower end and
-/// -1 for the upper one. `None` if values between the end and the position could be farther from it than the bound.
+/// The limit for an end of a chunk's range: the nearest position of the grid whose value is the end or on its inward side.
+/// `inward` is 1 for the lower end and -1 for the upper one. `None` if the value of the position differs from the end by more
+/// than the bound.
 fn limit<V: Value>(end: V, inward: i32, fine: &FineGrid<V>) -> Option<i32> {
     let (nearest, is_near, _) = fine.nearest_position(end);
     if is_near >> 63 == 0 {
@@ -70,7 +71,7 @@ fn limit<V: Value>(end: V, inward: i32, fine: &FineGrid<V>) -> Option<i32> {
 }
 
 /// The least and the greatest of a chunk's values that may have codes: those that are not masked and have few enough steps. Each lane has those of every
-/// [`LANES`]-th value, so that no value waits for the one before it.
+/// [`LANES`]-th value, so that no value waits for the value before it.
 pub(crate) struct Ends<V> {
     /// Where there is none, no value is looked at.
     fine: Option<FineGrid<V>>,
@@ -82,7 +83,7 @@ pub(crate) struct Ends<V> {
 }
 
 impl<V: Value> Ends<V> {
-    /// On this grid, of no value yet.
+    /// The ends of no value yet.
     pub(crate) fn new(quantizer: &Quantizer) -> Self {
         let [infinity, negative] = [f64::INFINITY, f64::NEG_INFINITY].map(V::round_from);
         let (fills, beyond) = (*quantizer.fills(), quantizer.first_beyond_codes::<V>());
@@ -146,7 +147,8 @@ fn widen<V: Value, const FILLS: bool>(
             |value| if fills.has(value) { nan } else { value },
         );
     }
-    // Values that do not count are infinities: where NaN stands for both, or with indices in place of iterators, the compiler writes the ends to memory each time.
+    // Values that do not count become infinities. With NaN for both, or with indices in place of iterators, the compiler writes
+    // the ends to memory for each value.
     for ((value, least), greatest) in values.iter().zip(least).zip(greatest) {
         let counts = value.is_below(beyond);
         let (low, high) = if counts { (*value, *value) } else { (infinity, negative) };
@@ -158,6 +160,7 @@ fn widen<V: Value, const FILLS: bool>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quantize::chunk_of;
     use crate::quantize::fills::Span;
     use crate::quantize::fine_grid::plain::{Plain, on_grid};
     use crate::random::Random;
@@ -182,7 +185,7 @@ mod tests {
         ((-8 * t + 4..8 * t - 4).contains(&limit) && (value(limit) - end.to_f64()).abs() <= plain.bound).then_some(limit)
     }
 
-    fn are_plain<V: Value + std::fmt::Debug>() {
+    fn check_limits<V: Value + std::fmt::Debug>() {
         let (mut random, mut found, mut written) = (Random(7), [0; 2], [0; 2]);
         for round in 0..3000 {
             let bound = 10f64.powf(-8.0 * random.unit().abs());
@@ -199,8 +202,7 @@ mod tests {
             };
             let values: Vec<V> = (0..len).map(|_| V::round_from(value(&mut random))).collect();
             let order = [ByteOrder::Little, ByteOrder::Big][round % 2];
-            let mut chunk = vec![0; len * V::SIZE];
-            values.iter().enumerate().for_each(|(at, value)| value.write(&mut chunk, at, order));
+            let chunk = chunk_of(&values, order);
             let span =
                 if round % 3 == 0 { Span { least: center - 0.5 * width.abs(), greatest: f64::INFINITY } } else { Span::ALL };
             let fills = Fills::new((round % 4 == 0).then_some(values[0]), span);
@@ -241,14 +243,14 @@ mod tests {
 
     #[test]
     fn limits_are_those_of_the_format() {
-        are_plain::<f32>();
-        are_plain::<f64>();
+        check_limits::<f32>();
+        check_limits::<f64>();
     }
 
     #[test]
     fn lattices_and_types_of_16_bits_have_none() {
         use crate::number::small_float::Binary16;
-        let chunk: Vec<u8> = [0.3f32, 0.7].iter().flat_map(|value| value.to_le_bytes()).collect();
+        let chunk = chunk_of(&[0.3f32, 0.7], ByteOrder::Little);
         fn has_limits<V: Value>(chunk: &[u8], quantizer: Quantizer) -> bool {
             !limits_of::<V>(chunk, ByteOrder::Little, &quantizer, true).is_none()
         }

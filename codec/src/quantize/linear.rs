@@ -4,8 +4,8 @@
 //! quantization: Tian et al., cuSZ, PACT'20, section 3.1). The encoder decodes each code at once and compares in f64. A value that misses the bound, is not
 //! finite or is beyond the grid becomes an exception: its own bits are kept.
 //!
-//! Values are rounded in groups, without branches. Each result has a mark, whose bit 63 is 1 where the value may be an exception; only these values are tested
-//! one by one (`quantize_one`).
+//! Values are rounded in groups, without branches. Each result has a mark, whose bit 63 is 1 where the value may be an exception.
+//! Values with such a mark are tested one by one (`quantize_one`).
 
 #[cfg(test)]
 pub(crate) mod plain;
@@ -26,8 +26,8 @@ use crate::simd::{vectorized, widely_vectorized};
 /// Values that are rounded together, with one mark.
 const VALUES_PER_GROUP: usize = 64;
 
-/// Magnitude, in steps, from which on a fill value is an exception even if its code would restore it: as a code it would be a spike among its neighbours, where
-/// an exception mask costs little. Smaller fill values, 0 above all, are often values among others.
+/// Magnitude, in steps, from which on a fill value is an exception even if its code would restore it. Its code would be a spike
+/// among its neighbours, and an exception mask costs little. Smaller fill values, 0 above all, often occur as data, too.
 pub const FAR_FILL: f64 = 32.0;
 
 impl Quantizer {
@@ -38,13 +38,13 @@ impl Quantizer {
         if let Some(spacing) = lattice::spacing::<V>(chunk, order, grid.step(), fills) {
             grid = Self::with_step(grid.bound(), spacing);
         }
-        let is_masked = fills.value().is_some_and(|bits| grid.masks(V::from_bits(V::Code::from_i64(bits))));
+        let is_masked = fills.value().is_some_and(|bits| grid.must_mask(V::from_bits(V::Code::from_i64(bits))));
         grid.with_fills(if is_masked { fills } else { fills.far_values() })
     }
 
-    /// Whether values with the bits of a fill value become exceptions for that reason, on this grid and on its fine grid (FORMAT.md §5.1). A fill value beyond
-    /// both grids is an exception anyway: the answer is no.
-    fn masks<V: Value>(&self, fill: V) -> bool {
+    /// Whether a fill value is masked (FORMAT.md §5.1): values with its bits are exceptions on this grid and on its fine grid. A
+    /// fill value beyond both grids need not be masked, as it is an exception anyway.
+    fn must_mask<V: Value>(&self, fill: V) -> bool {
         let is_in_reach = (fill.to_f64() * self.inverse_step()).abs() < V::CODE_LIMIT;
         let is_restored = quantize_one(fill, self).is_some_and(|code| {
             let code = code.to_f64();
@@ -64,8 +64,9 @@ fn round<V: Value>(value: V, quantizer: &Quantizer) -> (f64, f64, V) {
 
 /// The code of a value, or `None` for an exception.
 ///
-/// The last two conditions make the encoder idempotent: a decoded value gets its own code again, and a value that interpolation restored between two steps is
-/// an exception here and keeps its bits. So HDF5 may decode a chunk, change a part and encode it again any number of times without drift.
+/// The last two conditions make the encoder idempotent. A decoded value gets its own code again. A value that interpolation
+/// restored between two steps is an exception here, and keeps its bits. So HDF5 may decode a chunk, change a part and encode it
+/// again any number of times without drift.
 #[inline]
 pub(crate) fn quantize_one<V: Value>(value: V, quantizer: &Quantizer) -> Option<V::Code> {
     if quantizer.fills().has(value) {
@@ -93,17 +94,18 @@ pub(crate) struct Groups<'a, V> {
     excluded: Excluded<V>,
 }
 
-/// Rounding with marks. A loop over values takes a copy: the compiler would load fields behind a reference again for each value, and make no vector code.
+/// Rounding with marks. Loops over values use a copy: with fields behind a reference, the compiler would make no vector code.
 #[derive(Clone, Copy)]
 struct MarkedRounding {
     quantizer: Quantizer,
-    /// Bits of the largest f64 below [`Value::SAFE_CODE_LIMIT`], all ones where no code is safe; below [`Value::CODE_LIMIT`] if [`Groups::MARKS_ARE_CERTAIN`].
+    /// Bits of the largest f64 below the limit of codes without a mark: [`Value::CODE_LIMIT`] if [`Groups::MARKS_ARE_CERTAIN`],
+    /// else [`Value::SAFE_CODE_LIMIT`]. All ones if every code has a mark.
     below_limit: u64,
 }
 
 impl<'a, V: Value> Groups<'a, V> {
-    /// Whether [`MarkedRounding::round`] marks exceptions alone, fill values apart. So it is for types of 16 bits: most of their codes are not safe, and they have
-    /// no fine grid.
+    /// Whether [`MarkedRounding::round`] marks exactly the exceptions, apart from fills. For types of 16 bits it does: it rounds
+    /// the restored value again. These types have no fine grid.
     const MARKS_ARE_CERTAIN: bool = V::SIZE == 2;
 
     pub(crate) fn new(quantizer: &'a Quantizer) -> Self {
@@ -152,26 +154,26 @@ impl<'a, V: Value> Groups<'a, V> {
         exceptions: &mut Bitmap,
     ) {
         let (groups, rest) = codes.as_chunks_mut();
-        let (of_groups, of_rest) = chunk.split_at(groups.len() * VALUES_PER_GROUP * V::SIZE);
-        let mut of_group = 0;
+        let (group_bytes, rest_bytes) = chunk.split_at(groups.len() * VALUES_PER_GROUP * V::SIZE);
+        let mut found = 0;
         for (word, (codes, bytes)) in
-            (first_word..).zip(groups.iter_mut().zip(of_groups.chunks_exact(VALUES_PER_GROUP * V::SIZE)))
+            (first_word..).zip(groups.iter_mut().zip(group_bytes.chunks_exact(VALUES_PER_GROUP * V::SIZE)))
         {
-            of_group = self.quantize_group::<FILLS>(bytes, order, of_group != 0, codes);
-            if of_group != 0 {
-                exceptions.set_word(word, of_group);
+            found = self.quantize_group::<FILLS>(bytes, order, found != 0, codes);
+            if found != 0 {
+                exceptions.set_word(word, found);
             }
         }
         if !rest.is_empty() {
             let mut padded = [V::Code::default(); VALUES_PER_GROUP];
-            of_group = self.quantize_group::<FILLS>(of_rest, order, of_group != 0, &mut padded);
-            exceptions.set_word(first_word + groups.len(), of_group & ((1 << rest.len()) - 1));
+            found = self.quantize_group::<FILLS>(rest_bytes, order, found != 0, &mut padded);
+            exceptions.set_word(first_word + groups.len(), found & ((1 << rest.len()) - 1));
             rest.copy_from_slice(&padded[..rest.len()]);
         }
     }
 
-    /// Quantizes a group. Where `bytes` has fewer values, zeros follow them. Writes the codes, of which those of exceptions have no meaning. Returns a bit for
-    /// each value, the first one's lowest, that is 1 for an exception; the zeros' bits have no meaning.
+    /// Quantizes a group. If `bytes` has fewer values, zeros follow them. Writes the codes; the codes of exceptions mean nothing.
+    /// Returns a bit for each value, the first value's lowest: 1 for an exception. The bits of the added zeros mean nothing.
     #[inline(always)]
     fn quantize_group<const FILLS: bool>(
         &self,
@@ -185,14 +187,15 @@ impl<'a, V: Value> Groups<'a, V> {
         // After a group with excluded values, the next one is searched for them before it is rounded.
         let has_beyond = had_excluded && self.excluded.has_beyond(&values);
         if has_fills || has_beyond || is_marked(self.round(&values, codes)) {
-            // It reads the bytes again. If it took a reference to `values`, the values of all groups would be stored in memory.
+            // `quantize_marked` reads the bytes again. With a reference to `values`, the compiler would store the values of all
+            // groups in memory.
             self.quantize_marked(bytes, order, codes)
         } else {
             0
         }
     }
 
-    /// Rounds a group as if it had no exception. Returns a mark for the group: bit 63 is 1 where a value may be one.
+    /// Rounds a group as if it had no exception. Bit 63 of the result is 1 if a value of the group may be an exception.
     #[inline(always)]
     fn round(&self, values: &[V; VALUES_PER_GROUP], rounded: &mut [V::Code; VALUES_PER_GROUP]) -> u64 {
         let result = self.fast.map_or(FastResult::NOTHING, |fast| fast.codes(values, rounded));
@@ -217,26 +220,27 @@ impl<'a, V: Value> Groups<'a, V> {
     #[inline(never)]
     fn quantize_marked(&self, bytes: &[u8], order: ByteOrder, codes: &mut [V::Code; VALUES_PER_GROUP]) -> u64 {
         let values = &group_of(bytes, order);
-        // Most groups are marked because of excluded values alone: the others are rounded again without them.
-        let mut others = [V::default(); VALUES_PER_GROUP];
+        // Most groups are marked because of excluded values alone. So the group is rounded again with other values in their
+        // place.
+        let mut replaced = [V::default(); VALUES_PER_GROUP];
         let mut marks = [0; VALUES_PER_GROUP];
         let (excluded, is_certain) = vectorized(
             #[inline(always)]
             || {
                 let excluded = self.excluded.bits(values);
-                self.excluded.replace(values, &mut others);
-                if excluded == u64::MAX || excluded != 0 && !is_marked(self.round(&others, codes)) {
+                self.excluded.replace(values, &mut replaced);
+                if excluded == u64::MAX || excluded != 0 && !is_marked(self.round(&replaced, codes)) {
                     return (excluded, true);
                 }
                 let marked = self.marked;
-                for ((&value, code), mark) in others.iter().zip(&mut *codes).zip(&mut marks) {
+                for ((&value, code), mark) in replaced.iter().zip(&mut *codes).zip(&mut marks) {
                     (*code, *mark) = marked.round(value);
                 }
                 if Self::MARKS_ARE_CERTAIN {
                     return (excluded | bits_where(&marks, is_marked), true);
                 }
                 if self.fine.is_enabled() {
-                    for (&value, mark) in others.iter().zip(&mut marks) {
+                    for (&value, mark) in replaced.iter().zip(&mut marks) {
                         *mark |= self.between_steps(value);
                     }
                 }
@@ -248,7 +252,7 @@ impl<'a, V: Value> Groups<'a, V> {
         }
         let mut exceptions = excluded;
         for at in (0..VALUES_PER_GROUP).filter(|&at| is_marked(marks[at])) {
-            match quantize_one(others[at], self.quantizer) {
+            match quantize_one(replaced[at], self.quantizer) {
                 Some(code) => codes[at] = code,
                 None => exceptions |= 1 << at,
             }
@@ -332,6 +336,7 @@ mod tests {
     use super::plain::Plain;
     use super::*;
     use crate::number::small_float::{BFloat16, Binary16};
+    use crate::quantize::chunk_of;
     use crate::quantize::fills::Span;
     use crate::random::Random;
 
@@ -344,14 +349,12 @@ mod tests {
         }
     }
 
-    /// Compares a chunk's codes, exceptions and restored values with the plain ones, as vector code and as code for any CPU.
+    /// Compares a chunk's codes, exceptions and restored values with the plain ones, with vector instructions and without.
     fn compare<V: Value + std::fmt::Debug>(values: &[V], quantizer: &Quantizer, plain: &Plain, order: ByteOrder) {
         let len = values.len();
-        let mut chunk = vec![0; len * V::SIZE];
-        V::write_all(values, |value| value, order, &mut chunk);
+        let chunk = chunk_of(values, order);
         for is_vectorized in [true, false] {
-            let (mut codes, mut exceptions) = (vec![V::Code::default(); len], Bitmap::default());
-            exceptions.clear(len).unwrap();
+            let (mut codes, mut exceptions) = (vec![V::Code::default(); len], Bitmap::of(len, []));
             match (is_vectorized, quantizer.fills().is_none()) {
                 (true, _) => quantize::<V>(&chunk, order, quantizer, &mut codes, &mut exceptions),
                 (false, true) => {
@@ -397,8 +400,7 @@ mod tests {
                     })
                     .collect();
                 for order in [ByteOrder::Little, ByteOrder::Big] {
-                    let mut chunk = vec![0; len * V::SIZE];
-                    V::write_all(&values, |value| value, order, &mut chunk);
+                    let chunk = chunk_of(&values, order);
                     for span in [Span::ALL, Span { least: -3.0 * bound, greatest: 500.0 * bound }] {
                         let span =
                             Span { greatest: V::round_from(span.greatest).to_f64(), least: V::round_from(span.least).to_f64() };
@@ -430,8 +432,8 @@ mod tests {
         check::<BFloat16>(&[1e-3, 0.3], Some(BFloat16::from_f64(-999.0)));
     }
 
-    /// Decoders get codes of any integers, also such as no encoder writes.
-    fn restores<V: Value + std::fmt::Debug, C: Integer>() {
+    /// A decoder may get codes that no encoder writes.
+    fn check_restored<V: Value + std::fmt::Debug, C: Integer>() {
         let mut random = Random(1);
         for half_step in [1e-3, 0.5, 1e-300, 3e100] {
             let plain = Plain { half_step, bound: half_step, fills: Fills::NONE };
@@ -449,11 +451,11 @@ mod tests {
 
     #[test]
     fn values_are_restored_by_the_plain_definition() {
-        restores::<f32, i32>();
-        restores::<f32, i16>();
-        restores::<f64, i64>();
-        restores::<f64, i32>();
-        restores::<Binary16, i32>();
-        restores::<BFloat16, i32>();
+        check_restored::<f32, i32>();
+        check_restored::<f32, i16>();
+        check_restored::<f64, i64>();
+        check_restored::<f64, i32>();
+        check_restored::<Binary16, i32>();
+        check_restored::<BFloat16, i32>();
     }
 }

@@ -1,4 +1,4 @@
-//! Stage 1 for a point-wise relative bound (FORMAT.md §5.5): values → codes on a grid of even steps of the logarithm, and back.
+//! Stage 1 for a point-wise relative bound (FORMAT.md §5.5): values → codes on a grid of equal steps of the logarithm, and back.
 //!
 //! ```text
 //! code      -2             -1          0       1             2       ...     s: step of log2 |x|
@@ -47,7 +47,8 @@ pub const EXP_TERMS: [f64; 15] = {
     }
     terms
 };
-/// Number of terms of the logarithm and of the power that types of up to 32 bits need: errors are 3e-11 and 2e-10, and the finest step of these types is 1e-7.
+/// Number of terms of the logarithm and of the power that types of up to 32 bits need. Their errors are far below the finest step
+/// of these types.
 pub const NARROW_TERMS: (usize, usize) = (6, 9);
 
 /// Whether a bound is so fine that the chunk gets the exact bits: rounding to the type is about as coarse, and the exact bits take no more space.
@@ -60,7 +61,7 @@ pub fn is_too_fine(bound: f64, scalar_size: usize) -> bool {
 #[inline(always)]
 pub(crate) fn log2(value: f64, terms: usize) -> f64 {
     let bits = value.to_bits();
-    // Raised to a positive number: vector units have a fast shift for those only.
+    // The exponent is raised to a positive number, as AVX2 cannot shift negative numbers of 64 bits to the right.
     const RAISED: u64 = 1 << 62;
     let raised = bits.wrapping_sub(SQRT_HALF).wrapping_add(RAISED) >> MANTISSA;
     let exponent = raised as i32 - (RAISED >> MANTISSA) as i32;
@@ -96,7 +97,7 @@ pub struct Logarithm {
     step: f64,
     inverse_step: f64,
     offset: i64,
-    /// Bits of the fill value, sign extended, if it is an exception.
+    /// Bits of the fill value, sign extended.
     fill: Option<i64>,
 }
 
@@ -139,7 +140,7 @@ impl Logarithm {
         self.fill
     }
 
-    /// The offset of codes: the number of steps of log2 at code 0, for which there is no value.
+    /// The offset of codes, in steps of log2: the magnitude of code `c` is `|c|` steps above it.
     #[must_use]
     pub fn offset(&self) -> i64 {
         self.offset
@@ -166,8 +167,8 @@ impl Logarithm {
         })
     }
 
-    /// The code of a value `x` that is `steps` steps from the offset, and whether it has one: false for 0, subnormal numbers in f64, infinities and NaN, and
-    /// where there are too many steps or none.
+    /// The code of a value `x` that is `steps` steps from the offset, and whether `x` has a code. It has none if it is 0,
+    /// subnormal in f64, infinite or NaN, or if it has less than one step or too many.
     #[inline(always)]
     fn code_at<V: Value>(&self, x: f64, steps: f64) -> (V::Code, bool) {
         // No branches, so that the compiler makes vector code of loops over values.
@@ -182,8 +183,9 @@ impl Logarithm {
         self.code_at::<V>(x, self.steps::<V>(x.abs())).0
     }
 
-    /// Codes of a group of values, and whether each value has its code: the restored value is within the bound, is not subnormal in f64, and gets that
-    /// code again. Each operation has a loop of its own over the group, as compilers make vector code of short loops only.
+    /// Codes of a group of values, and whether each value has its code. +0 always has. The restored value of others must be
+    /// within the bound, must not be subnormal in f64, and must get the same code. Each operation has a loop of its own over the
+    /// group, as compilers make vector code of short loops only.
     #[inline(always)]
     fn code_group<V: Value>(&self, values: &[V; VALUES_PER_GROUP]) -> ([V::Code; VALUES_PER_GROUP], [bool; VALUES_PER_GROUP]) {
         let x = values.map(
@@ -287,6 +289,7 @@ mod tests {
     use super::plain::Plain;
     use super::*;
     use crate::number::small_float::{BFloat16, Binary16};
+    use crate::quantize::chunk_of;
     use crate::random::Random;
 
     #[test]
@@ -310,16 +313,14 @@ mod tests {
         assert_eq!((log2(1.0, 6), log2(8.0, 6), log2(0.25, 6)), (0.0, 3.0, -2.0));
     }
 
-    /// Compares a chunk's grid, codes, exceptions and restored values with the plain ones, as vector code and as code for any CPU.
+    /// Compares a chunk's grid, codes, exceptions and restored values with the plain ones, with vector instructions and without.
     fn compare<V: Value + std::fmt::Debug>(values: &[V], bound: f64, fill: Option<V>, order: ByteOrder) {
         let len = values.len();
-        let mut chunk = vec![0; len * V::SIZE];
-        V::write_all(values, |value| value, order, &mut chunk);
+        let mut chunk = chunk_of(values, order);
         let plain = Plain::for_chunk(values, bound, fill);
         let grid = Logarithm::for_chunk(&chunk, order, bound, fill);
         assert_eq!((grid.half_step(), grid.offset()), (plain.half_step, plain.offset), "quantize/logarithm: the grid of {bound}");
-        let (mut codes, mut exceptions) = (vec![V::Code::default(); len], Bitmap::default());
-        exceptions.clear(len).unwrap();
+        let (mut codes, mut exceptions) = (vec![V::Code::default(); len], Bitmap::of(len, []));
         quantize::<V>(&chunk, order, &grid, &mut codes, &mut exceptions);
         restore::<V>(&codes, &Logarithm::new(plain.half_step, plain.offset), order, &mut chunk);
         let exceptions: Vec<usize> = exceptions.indices().collect();
@@ -374,7 +375,7 @@ mod tests {
         check::<BFloat16>(&[-999.0]);
     }
 
-    /// Decoders get codes, steps and offsets of any size, also such as no encoder writes.
+    /// A decoder may get codes, steps and offsets that no encoder writes.
     #[test]
     fn values_are_restored_by_the_plain_definition() {
         fn check<V: Value + std::fmt::Debug>() {

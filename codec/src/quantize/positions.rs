@@ -9,8 +9,9 @@ const SPACING_IN_EIGHTHS: f64 = 1020.0 / 1021.0;
 pub const SPACING: f64 = SPACING_IN_EIGHTHS / POSITIONS_PER_STEP as f64;
 /// The inverse of [`SPACING`]: a little more than 8.
 pub const SPACINGS_PER_STEP: f64 = POSITIONS_PER_STEP as f64 / SPACING_IN_EIGHTHS;
-/// Magnitudes of positions, a power of two each, from which on only every second, every fourth and every eighth position is on the fine grid of binary32. So
-/// few values of that type, at most one in 1024, are on a position by chance. Values of binary64 are so much closer together that all their positions are on it.
+/// Magnitudes of positions from which on only every second, every fourth and every eighth position is on the fine grid of
+/// binary32. So at most one value of this type in 1024 is on a position by chance. Values of binary64 are so much closer together
+/// that all positions are on their grid.
 pub const SPACING_GROWS_FROM: [i32; 3] = [1 << 13, 1 << 14, 1 << 15];
 
 /// Distance of neighbouring positions of the fine grid, less 1: 0, 1, 3 or 7 by the magnitude of `position`.
@@ -42,7 +43,7 @@ mod tests {
     use crate::quantize::fine_grid::plain;
 
     #[test]
-    fn the_grid_grows_and_its_nearest_position_is_found() {
+    fn positions_are_moved_to_the_nearest_one_on_the_grid() {
         for from in SPACING_GROWS_FROM.into_iter().chain([0, 1 << 20, i32::MAX - 40]) {
             for position in (from - 40..from + 40).flat_map(|position| [position, -position]) {
                 assert_eq!(on_grid(position), plain::on_grid(position, true), "{position}");

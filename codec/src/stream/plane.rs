@@ -325,7 +325,7 @@ impl PlaneWorkspace {
     /// `Truncated`, `Corrupt` or `OutOfMemory`.
     pub fn decode_differences<C: Integer>(&mut self, stream: &mut &[u8], codes: &mut [C]) -> Result<u8> {
         let head = PlaneHeader::read(stream)?;
-        let table = head.choice.as_ref().map(|choice| self.tables.of(choice, C::PLACEHOLDER.is_some())).transpose()?;
+        let table = head.choice.as_ref().map(|choice| self.tables.get(choice, C::PLACEHOLDER.is_some())).transpose()?;
         self.patches.clear();
         let mut outcome = Ok(());
         let block_len = head.block_len();
@@ -382,7 +382,7 @@ impl PlaneWorkspace {
 pub fn mostly_fits_16_bits(mut stream: &[u8]) -> bool {
     let Ok(PlaneHeader { choice: Some(choice), .. }) = PlaneHeader::read(&mut stream) else { return false };
     let patched = &choice.lengths()[FIRST_PATCHED_CLASS..FIRST_RUN[1]];
-    patched.iter().map(|&length| codebook::share(length)).sum::<usize>() <= (1 << MAX_CODE_BITS) / MIN_TOKENS_PER_PATCH
+    patched.iter().map(|&length| codebook::entry_count(length)).sum::<usize>() <= (1 << MAX_CODE_BITS) / MIN_TOKENS_PER_PATCH
 }
 
 /// How the plane at the front of `stream`, of a chunk of this shape, is interpolated; `None` if it is not.

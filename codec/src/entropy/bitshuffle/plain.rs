@@ -1,6 +1,6 @@
-//! FORMAT.md §9.2, and §11.4 for the encoder, word for word, one bit plane at a time: bit planes are written and read as it does.
+//! FORMAT.md §9.2, and §11.4 for the encoder, word for word, one bit plane at a time: writes and reads blocks of bit planes.
 
-/// The number `u` of an integer `v` of `width` bits. Only that of the least integer would not fit.
+/// The number `u` of an integer `v` of `width` bits. `u` of the least integer is cut to `width` bits.
 fn folded(v: i64, width: u32) -> u64 {
     let u = v.unsigned_abs().saturating_mul(2) - u64::from(v > 0);
     u.min(u64::MAX >> (64 - width))

@@ -2,7 +2,8 @@ use super::*;
 use crate::entropy::codebook::canonical_codes;
 use crate::random::Random;
 
-/// Bits that the symbols of a histogram take in a stream, with the lengths of a custom book; `None` if one of them has no code.
+/// Bits that the symbols of a histogram take in a stream, with the lengths of a custom book; `None` if a symbol that occurs has
+/// no code.
 fn bits(histogram: &Histogram, choice: &Choice) -> Option<u64> {
     let codes = canonical_codes(&choice.lengths());
     let mut bits = match choice {
@@ -15,11 +16,12 @@ fn bits(histogram: &Histogram, choice: &Choice) -> Option<u64> {
     Some(bits)
 }
 
-/// Histograms of `values` tokens around a few symbols: from ones that a book of the dictionary fits to ones that none fits.
+/// A histogram of about `values` tokens. Half of the histograms are like those of a book of the dictionary; the others have few
+/// symbols.
 fn histogram(random: &mut Random, values: u64) -> Histogram {
     let near = dictionary::books()[random.below(75) as usize];
-    let odd = random.below(4);
-    std::array::from_fn(|symbol| match odd {
+    let kind = random.below(4);
+    std::array::from_fn(|symbol| match kind {
         0 => values >> near[symbol],
         1 => (values >> near[symbol]) * random.below(3),
         _ => {
@@ -47,13 +49,13 @@ fn no_candidate_takes_fewer_bits_than_the_book_chosen() {
                 _ => optimal_lengths(&histogram(&mut random, values)),
             })
             .collect();
-        // Another book of the first one's cost: symbols that do not occur have each other's codes.
+        // A book with the cost of the first book: two symbols that do not occur have swapped their codes.
         let absent: Vec<usize> = (0..SYMBOLS).filter(|&symbol| plane[symbol] == 0).collect();
         if let (Some(&(mut twin)), [first, .., last]) = (books.first(), &absent[..]) {
             twin.swap(*first, *last);
             books.push(twin);
         }
-        let of = |policy| choose(&plane, policy, &books);
+        let chosen_by = |policy| choose(&plane, policy, &books);
 
         // The candidates in their order: of equal ones the first is taken.
         let from_dictionary = (0..75).map(Choice::Dictionary);
@@ -62,13 +64,13 @@ fn no_candidate_takes_fewer_bits_than_the_book_chosen() {
             let costs = candidates.iter().filter_map(|choice| bits(&plane, choice).map(|bits| (bits, *choice)));
             costs.min_by_key(|&(bits, _)| bits).unwrap()
         };
-        assert_eq!(of(CodebookPolicy::Dictionary), best_of(&candidates[..75]).1, "round {round}");
+        assert_eq!(chosen_by(CodebookPolicy::Dictionary), best_of(&candidates[..75]).1, "round {round}");
         let (best_bits, best) = best_of(&candidates);
         let own = Choice::Custom(optimal_lengths(&plane));
         let own_bits = bits(&plane, &own).unwrap();
-        assert_eq!(of(CodebookPolicy::Custom), own, "round {round}");
+        assert_eq!(chosen_by(CodebookPolicy::Custom), own, "round {round}");
 
-        let chosen = of(CodebookPolicy::Auto);
+        let chosen = chosen_by(CodebookPolicy::Auto);
         if chosen == best {
             // A book for the plane alone would have won less than its margin, or it was not expected to win.
             let entropy = entropy_bits(&plane);
@@ -110,7 +112,8 @@ fn a_built_book_must_win_its_bytes_and_a_64th() {
 
 #[test]
 fn no_book_is_built_within_a_128th_of_the_entropy() {
-    // Four equally frequent symbols: their own code takes exactly their entropy, so that the excess decides where the margin would be won.
+    // Four equally frequent symbols: a code of their own takes exactly their entropy. So some books that would win by the margin
+    // are not built.
     let symbols = 28..32;
     let length =
         dictionary::books().iter().map(|lengths| lengths[symbols.clone()].iter().map(|&length| u64::from(length)).sum()).min();

@@ -1,4 +1,4 @@
-//! FORMAT.md §8, "Custom book", word for word, one bit at a time: the lengths of a book are written and read as it does.
+//! FORMAT.md §8, "Custom book", word for word, one bit at a time: writes and reads the lengths of a book.
 
 use crate::entropy::alphabet::{CodeLengths, SYMBOLS};
 

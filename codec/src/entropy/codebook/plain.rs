@@ -2,7 +2,7 @@
 
 use crate::entropy::alphabet::{CodeLengths, Histogram, SYMBOLS};
 
-/// A code of a number of bits.
+/// A code: its bits as a number, and how many bits they are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Code {
     pub(crate) bits: u32,
@@ -28,7 +28,7 @@ pub(crate) fn codes(lengths: &CodeLengths) -> Vec<(usize, Code)> {
     codes
 }
 
-/// Decoder: the symbol whose code begins 12 bits, and the length of the code.
+/// Decoder: the symbol of the code that 12 bits begin with, and the length of the code.
 pub(crate) fn decode(codes: &[(usize, Code)], bits: u32) -> Option<(usize, u32)> {
     let found = codes.iter().find(|(_, code)| bits >> (12 - code.length) == code.bits)?;
     Some((found.0, found.1.length))

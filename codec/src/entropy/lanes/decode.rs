@@ -14,15 +14,16 @@ use crate::simd::vectorized;
 /// Number of zero words that [`decode`] needs behind a block's lane words.
 pub const LANE_PADDING: usize = WORDS_OFFERED;
 
-/// If the lane words of a block, with their padding, have fewer bits than this for each value, all its values are set to 0 before it is decoded. Extra bits do
-/// not count.
+/// If a block has fewer lane bits for each value than this, all its values are set to 0 before the block is decoded. Extra bits
+/// do not count.
 const ZERO_FILL_BITS_PER_VALUE: usize = 2;
 
-/// Decodes a block of `values.len()` differences. `lane_words` are the lanes' words followed by [`LANE_PADDING`] zeros; `extra` holds the extra
-/// bits, followed by [`EXTRA_PADDING`] zero bytes.
+/// Decodes a block of `values.len()` differences. `lane_words` are the block's lane words and [`LANE_PADDING`] zeros; `extra` are
+/// its extra bits and [`EXTRA_PADDING`] zero bytes.
 ///
-/// Let `C` have an [`Integer::PLACEHOLDER`]. An entry of `table` then needs the bit `WIDE_ENTRY` when one of its differences equals the placeholder or does not
-/// fit `C`. Entries without that bit may be written without a check; `keep_patch` is never called for them.
+/// If `C` has an [`Integer::PLACEHOLDER`], `table` must have `WIDE_ENTRY` in some entries: in those with a difference that equals
+/// the placeholder or does not fit `C`. Differences of other entries are written without a check, and `keep_patch` is not called
+/// for them.
 ///
 /// # Errors
 /// `Corrupt` if the tokens have more values than the block, if extra bits are missing or left over, if lane words are left over or their last one is 0, or if
@@ -72,15 +73,14 @@ fn decode_block<C: Integer, const COUNT: usize>(
     keep_patch: KeepPatch<'_>,
 ) -> Result<()> {
     const SECTION: &str = "block";
-    // The number of the block's lane words. It is also the index of the padding's first word; all words of the padding are 0.
+    // Number of the block's lane words, and index of the first word of the padding. All words of the padding are 0.
     let zeros_at = lane_words.len().saturating_sub(LANE_PADDING);
     let word = |index: usize| u32::from(lane_words[index.min(zeros_at)]);
     let mut lanes: Lanes<COUNT> =
         Lanes { buffers: std::array::from_fn(|lane| word(lane) << 16 | word(COUNT + lane)), empty: [0; COUNT] };
     let mut next = (2 * COUNT).min(zeros_at);
-    // A block with few lane bits for its values mostly consists of zeros and runs. It is filled with zeros first, so that most zeros of runs need not be
-    // stored. Two functions of `BlockWriter` store zeros all the same. `pass_zeros` stores LANES of them for each run, however long the run is. `fill_zeros`
-    // stores all zeros of a run; it is called at the block's end, and in rounds that `expand_any` writes. In other blocks, all zeros of runs are stored.
+    // A block with few lane bits mostly consists of zeros and runs. Its values are set to 0 first, so that most zeros of runs
+    // need not be written. Only `expand_any` writes the zeros of each run all the same.
     let is_zero_filled = 16 * lane_words.len() < ZERO_FILL_BITS_PER_VALUE * values.len();
     if is_zero_filled {
         values.fill(C::default());
@@ -92,10 +92,9 @@ fn decode_block<C: Integer, const COUNT: usize>(
         let found = ops.decode_rounds(&mut lanes, table, next_words);
         next = (next + found.taken).min(zeros_at);
         let tokens = output.expand(&found, ops);
-        // If the block ends among these tokens, the lanes have none behind its last one. By FORMAT.md §9.1 the buffers must then be 0, and none is
-        // shifted or gets a word any more. But `decode_rounds` has looked up tokens behind the last one too, has shifted buffers by their lengths
-        // and may have added words. A buffer was 0 before that if two things hold. Each of these entries is `table[0]`: its code is all zeros, so
-        // that only zeros were shifted out. And the buffer is 0 afterwards, which is checked below for all lanes.
+        // `decode_rounds` also looks up tokens behind the block's last token. By FORMAT.md §9.1, all buffers must be 0 behind the
+        // last token. If each entry that was looked up behind the last token is `table[0]`, only zeros were shifted out of the
+        // buffers. So the buffers were 0 if they are 0 now, which is checked below.
         unused_entries_are_first = found.entries[tokens..].iter().all(|&entry| entry == table[0]);
     }
 

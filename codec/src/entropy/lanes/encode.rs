@@ -1,9 +1,9 @@
 //! Tokens of a block → words of its lanes (FORMAT.md §9.1).
 //!
-//! When the encoder fills word `w` of a lane, the decoder asks for the lane's word `w + 2` after the same round. So that is when
-//! the encoder gives word `w + 2` the next free index. It does so in the block's last round too, where the decoder of FORMAT.md
-//! asks for no word: these words are behind all others, are 0 and are cut off. The encoder keeps two indices for each lane: of the
-//! word that is being filled, and of the one after it.
+//! When a code fills word `w` of a lane, the decoder asks for the lane's word `w + 2` after the same round. So the encoder gives
+//! word `w + 2` the next free index at this moment. It does so in a block's last round as well, in which the decoder of FORMAT.md
+//! asks for no word. The words at these last indices are 0, and are cut off. The encoder keeps two indices for each lane: that of
+//! the word that is being filled, and that of the lane's next word.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
@@ -19,20 +19,19 @@ use crate::simd::vectorized;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::with_avx512;
 
-/// Most words that the lanes of a block can ask for.
-const MAX_WORDS: usize = MAX_BLOCK * MAX_CODE_BITS as usize / 16 + 2 * LANES;
+/// Number of elements of the buffer for a block's words. An index of 16 bits needs no bounds check.
+const WORDS: usize = 1 << 16;
+const _: () = assert!(MAX_BLOCK * MAX_CODE_BITS as usize / 16 + 2 * LANES <= WORDS, "the words of the largest block fit");
 
 /// Encodes blocks. Keeps the memory for the words of a block.
 #[derive(Debug, Default)]
 pub struct Encoder {
-    words: HeapArray<u16, { 1 << 16 }>,
+    words: HeapArray<u16, WORDS>,
 }
 
-const _: () = assert!(MAX_WORDS <= 1 << 16);
-
 impl Encoder {
-    /// Encodes the symbols of a block's tokens, at most [`MAX_BLOCK`]; returns the block's words without the zeros at their end. `codes`
-    /// come from [`crate::entropy::codebook::canonical_codes`]: the lower 16 bits are a symbol's code, the upper 16 its length in bits.
+    /// Encodes the symbols of a block's tokens, at most [`MAX_BLOCK`]. Returns the block's words without the zeros at their end.
+    /// `codes` are those of [`canonical_codes`](crate::entropy::codebook::canonical_codes).
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -47,7 +46,7 @@ impl Encoder {
 }
 
 /// Codes the symbols of a block and writes its words. Returns the number of words that the lanes ask for.
-fn encode_block(symbols: &[u8], codes: &[u32; 256], lanes: LaneCount, words: &mut [u16; 1 << 16]) -> usize {
+fn encode_block(symbols: &[u8], codes: &[u32; 256], lanes: LaneCount, words: &mut [u16; WORDS]) -> usize {
     #[cfg(target_arch = "x86_64")]
     if let Some(v4) = pulp::x86::V4::try_new().filter(|_| lanes == LaneCount::All && is_open(Path::CodedLanesAvx512)) {
         return with_avx512(
@@ -66,10 +65,10 @@ fn encode_block(symbols: &[u8], codes: &[u32; 256], lanes: LaneCount, words: &mu
 }
 
 #[inline(always)]
-fn encode_lanes<const COUNT: usize>(symbols: &[u8], codes: &[u32; 256], words: &mut [u16; 1 << 16]) -> usize {
-    // Of each lane: `bits`, 0 to 15, is the number of bits that make no whole word yet. They are the lowest bits of `pending`; those
-    // above them are in earlier words already. The lower 16 bits of `word_indices` are the index of the word for the pending bits,
-    // the upper 16 the index of the lane's word after that.
+fn encode_lanes<const COUNT: usize>(symbols: &[u8], codes: &[u32; 256], words: &mut [u16; WORDS]) -> usize {
+    // Of each lane, `bits` is the number of bits that make no whole word yet, 0 to 15. These bits are the lowest ones of
+    // `pending`. Higher bits of `pending` are left over from words that are written. The lower 16 bits of `word_indices` are the
+    // index of the word for the pending bits, the upper 16 bits the index of the lane's next word.
     let mut pending = [0u32; COUNT];
     let mut bits = [0u32; COUNT];
     let mut word_indices: [u32; COUNT] = std::array::from_fn(|lane| (lane | (COUNT + lane) << 16) as u32);
@@ -88,8 +87,8 @@ fn encode_lanes<const COUNT: usize>(symbols: &[u8], codes: &[u32; 256], words: &
             let length = entries[lane] >> 16;
             pending[lane] = pending[lane] << length | entries[lane] & 0xffff;
             let count = bits[lane] + length;
-            // A whole word in the lowest 16 bits if `count` is 16 or more. Otherwise it is anything, and bit `lane` of `full` stays
-            // 0.
+            // If `count` is 16 or more, the lowest 16 bits of `finished` are a whole word. Otherwise they mean nothing, and bit
+            // `lane` of `full` stays 0.
             finished[lane] = pending[lane] >> (count.wrapping_sub(16) & 31);
             full |= (count >> 4) << lane;
             bits[lane] = count & 15;
@@ -122,6 +121,7 @@ mod tests {
     use crate::entropy::alphabet::CodeLengths;
     use crate::entropy::codebook::canonical_codes;
     use crate::entropy::dictionary;
+    use crate::random::Random;
 
     #[test]
     fn blocks_have_the_plain_words() {
@@ -130,19 +130,16 @@ mod tests {
         skewed[20..33].copy_from_slice(&[12, 11, 9, 7, 5, 3, 1, 2, 4, 6, 8, 10, 12]);
         let books: [CodeLengths; 3] = [skewed, dictionary::books()[8], dictionary::books()[70]];
         let mut encoder = Encoder::default();
-        let mut state = 1u64;
+        let mut random = Random(1);
         for lengths in books {
             let codes = canonical_codes(&lengths);
             let mut padded = [0; 256];
             padded[..SYMBOLS].copy_from_slice(&codes);
-            let coded = plain::coded(&lengths);
+            let coded: Vec<usize> = (0..SYMBOLS).filter(|&symbol| lengths[symbol] > 0).collect();
             let first = *coded.iter().find(|&&symbol| codes[symbol] & 0xffff == 0).unwrap();
             let last = *coded.iter().max_by_key(|&&symbol| codes[symbol]).unwrap();
-            let mut any = || {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                coded[(state >> 33) as usize % coded.len()]
-            };
-            // The longest block comes first: its words are left over for the others.
+            let mut any = || coded[random.below(coded.len() as u64) as usize];
+            // The longest block comes first: its words must leave no trace in the next blocks.
             for count in [MAX_BLOCK, 0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 95, 96, 97, 1000] {
                 for symbols in [vec![last; count], (0..count).map(|_| any()).collect(), vec![first; count]] {
                     let bytes: Vec<u8> = symbols.iter().map(|&symbol| symbol as u8).collect();

@@ -14,16 +14,16 @@ use crate::entropy::codebook::{RUN_ENTRY, START_SHIFT, WIDE_ENTRY};
 use crate::fast_paths::{Path, is_open};
 use crate::number::integer::Integer;
 
-/// A round with runs and at most this many values is written without a branch for each token. The block must have room for this many values, even if the
-/// round has fewer. It is a power of two, so that a bit mask replaces the bounds check of a token's offset.
+/// A round with runs and at most this many values is written without a branch for each token, if the block has room for this many
+/// values. The number is a power of two, so that a bit mask replaces the bounds check of a token's offset.
 const MAX_SCATTERED_VALUES: usize = 256;
-/// If a round has no run and at most this many classes, all tokens are written as if they were direct codes, then the classes one by one over that. With more
-/// classes, all lanes get their extra bits at once.
+/// In a round without runs and with at most this many classes, all tokens are written as if they were direct codes, and then the
+/// classes are written over them. With more classes, all lanes get their extra bits at once.
 const MAX_OVERWRITTEN_CLASSES: u32 = 6;
 
-/// If the integers of the block have an [`Integer::PLACEHOLDER`], this is called for each difference that they cannot hold or that equals
-/// it, with the difference's index in the block and its value. The block gets [`Integer::PLACEHOLDER`] in its place. If they have none, it
-/// is never called, and differences that they cannot hold wrap.
+/// Called for each difference that integers with an [`Integer::PLACEHOLDER`] cannot hold, or that equals the placeholder. The
+/// arguments are the difference's index in the block and its value; the block gets the placeholder. For integers without a
+/// placeholder it is never called: differences that do not fit wrap.
 pub type KeepPatch<'a> = &'a mut dyn FnMut(usize, i64);
 
 /// Writes the differences of a block, round after round.
@@ -32,7 +32,7 @@ pub(super) struct BlockWriter<'a, C> {
     pub(super) values: &'a mut [C],
     /// Whether all values were 0 before the first round.
     pub(super) is_zero_filled: bool,
-    /// Values written. More than the block has if a run reaches over its end.
+    /// Number of values that are written. It is more than the block has if a run reaches over the block's end.
     pub(super) written: usize,
     /// Extra bits of the block's tokens and [`EXTRA_PADDING`] bytes.
     pub(super) extra: &'a [u8],
@@ -43,12 +43,13 @@ pub(super) struct BlockWriter<'a, C> {
 }
 
 impl<C: Integer> BlockWriter<'_, C> {
-    /// Writes the values of a round's tokens. Returns the number of tokens that the block has: all, or fewer in the round in which it becomes full.
+    /// Writes the values of a round's tokens. Returns the number of tokens that belong to the block: all, or fewer in the block's
+    /// last round.
     #[inline(always)]
     pub(super) fn expand(&mut self, round: &RoundTokens, ops: impl VectorOps) -> usize {
         let &RoundTokens { ref entries, has_run, has_wide, non_literals, .. } = round;
-        // `expand_any` writes a round with wide tokens. It also writes one for which `extra` has fewer than ROUND_BYTES bytes left:
-        // then earlier rounds have needed more extra bits than the block has.
+        // `expand_any` writes rounds with wide tokens. It also writes a round if fewer than ROUND_BYTES bytes of `extra` are
+        // left. This happens only if earlier rounds needed more extra bits than the block has.
         let Some(bytes) = self.extra.get(self.extra_at / 8..).and_then(<[u8]>::first_chunk).filter(|_| !has_wide) else {
             return self.expand_any(entries);
         };
@@ -61,7 +62,8 @@ impl<C: Integer> BlockWriter<'_, C> {
             self.write_and_overwrite(ops, entries, non_literals, bits);
             return LANES;
         }
-        // Many tokens are runs or classes. So the extra bits of all 32 lanes are taken at once; a direct code has none to take.
+        // Many tokens are runs or classes, so that the extra bits of all 32 lanes are taken at once. A direct code has none to
+        // take.
         let bits_here = ops.take_extra_bits(entries, &mut bits);
         self.advance(&bits);
         if !has_run {
@@ -84,8 +86,9 @@ impl<C: Integer> BlockWriter<'_, C> {
         self.extra_at = self.extra_at / 8 * 8 + bits.at;
     }
 
-    /// Writes the differences of a round with runs. Token `l` has `spans[l]` values, of which `differences[l]` is the first. `extra_at` must be behind the
-    /// extra bits of the whole round; it is moved back over the extra bits of tokens behind the block's end. Returns the number of tokens before the block's end.
+    /// Writes the differences of a round with runs. Token `l` has `spans[l]` values, of which `differences[l]` is the first.
+    /// `extra_at` must be behind the extra bits of the whole round. Tokens behind the block's end give their extra bits back.
+    /// Returns the number of tokens before the block's end.
     #[inline(always)]
     fn write_runs(
         &mut self,
@@ -97,8 +100,8 @@ impl<C: Integer> BlockWriter<'_, C> {
         // A token's values begin where those of the tokens before it end.
         let ends = ops.sums(spans);
         let span = ends[LANES - 1] as usize;
-        let room = self.values[self.written..].first_chunk_mut::<MAX_SCATTERED_VALUES>();
-        if let Some(values) = room.filter(|_| span <= MAX_SCATTERED_VALUES && is_open(Path::ScatteredRuns)) {
+        let values = self.values[self.written..].first_chunk_mut::<MAX_SCATTERED_VALUES>();
+        if let Some(values) = values.filter(|_| span <= MAX_SCATTERED_VALUES && is_open(Path::ScatteredRuns)) {
             if !self.is_zero_filled {
                 let (start, rest) = values.split_at_mut(2 * LANES);
                 start.fill(C::default());
@@ -106,7 +109,7 @@ impl<C: Integer> BlockWriter<'_, C> {
                     rest.fill(C::default());
                 }
             }
-            // No branch depends on number and position of the runs, which are hard to predict.
+            // No branch depends on the number and the positions of the runs, which are hard to predict.
             values[0] = differences[0];
             for (&difference, &end) in differences[1..].iter().zip(&ends[..LANES - 1]) {
                 values[end as usize % MAX_SCATTERED_VALUES] = difference;
@@ -202,7 +205,7 @@ impl<C: Integer> BlockWriter<'_, C> {
         self.written += 1;
     }
 
-    /// Moves `written` on by `zeros`, even over the block's end, and sets to 0 those of these values that the block has.
+    /// Moves `written` on by `zeros`, even over the block's end. Sets the values in between to 0 up to the block's end.
     #[inline(always)]
     fn fill_zeros(&mut self, zeros: usize) {
         let end = (self.written + zeros).min(self.values.len());
@@ -213,14 +216,9 @@ impl<C: Integer> BlockWriter<'_, C> {
     /// Writes the differences of a round without runs.
     #[inline(always)]
     fn write_all(&mut self, differences: [i32; LANES]) {
-        self.write(&std::array::from_fn(|lane| C::from_i64(differences[lane].into())));
+        let differences: [C; LANES] = std::array::from_fn(|lane| C::from_i64(differences[lane].into()));
+        self.values[self.written..self.written + LANES].copy_from_slice(&differences);
         self.written += LANES;
-    }
-
-    /// Writes differences and does not move on.
-    #[inline(always)]
-    fn write(&mut self, differences: &[C; LANES]) {
-        self.values[self.written..self.written + LANES].copy_from_slice(differences);
     }
 }
 

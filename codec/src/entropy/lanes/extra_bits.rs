@@ -1,22 +1,21 @@
 //! Extra bits of tokens, and the differences and runs that they make with an entry of the decoding table (FORMAT.md §7).
 //!
-//! [`DecodeTable`](crate::entropy::codebook::DecodeTable) says what each bit of an entry is. Its bits from `START_SHIFT` on are called its payload here. The
-//! payload of a direct code is its difference, that of a token class its start. The payload of a run holds two numbers: bits `START_SHIFT` to `FIRST_SHIFT - 1`
-//! of the entry are its start, those from `FIRST_SHIFT` on its first value. An entry with `WIDE_ENTRY` is wide: its payload is the symbol, and the start is to
-//! be taken from the alphabet.
+//! [`DecodeTable`](crate::entropy::codebook::DecodeTable) says what each bit of an entry is. The bits from `START_SHIFT` on are
+//! the entry's payload. Entries without `WIDE_ENTRY` are narrow: their payload is a difference, a start, or the start and the
+//! first value of a run. The payload of a wide entry is the symbol, of which the alphabet has the start.
 
 use super::LANES;
 use crate::entropy::codebook::{FIRST_SHIFT, RUN_ENTRY, START_SHIFT};
 
-/// Largest number of extra bits of a token with a narrow entry, one without `WIDE_ENTRY`.
+/// Largest number of extra bits of a token with a narrow entry.
 pub(super) const MAX_NARROW_EXTRA_BITS: u8 = 21;
-/// Number of bytes that [`RoundBits`] needs from the byte of a round's first extra bit on. [`RoundBits::take`] reads 8 bytes from
-/// an offset below [`ROUND_OFFSETS`] on.
+/// Number of bytes that [`RoundBits`] needs, from the byte with a round's first extra bit on. [`RoundBits::take`] reads 8 bytes
+/// from an offset below [`ROUND_OFFSETS`].
 pub(super) const ROUND_BYTES: usize = ROUND_OFFSETS + 8;
 /// Number of zero bytes that [`decode`](super::decode) needs behind a block's extra bits.
 pub const EXTRA_PADDING: usize = ROUND_BYTES;
-/// The extra bits of a round without wide tokens lie in at most this many bytes. Rounded up to a power of two, so that a bit mask replaces the bounds check of
-/// an offset.
+/// The extra bits of a round without wide tokens lie in at most this many bytes. The number is a power of two, so that a bit mask
+/// replaces the bounds check of an offset.
 const ROUND_OFFSETS: usize = (MAX_NARROW_EXTRA_BITS as usize * LANES / 8 + 1).next_power_of_two();
 
 /// Reads the extra bits of a round without wide tokens.
@@ -38,17 +37,18 @@ impl RoundBits<'_> {
     }
 }
 
-/// Least number of bits that [`RoundBits::take`] and [`read_window`] return. They read 8 bytes, from the byte that has the first
-/// bit asked for, and drop the bits before it in that byte: up to 7 of 64.
+/// Least number of bits that [`RoundBits::take`] and [`read_window`] return. They read the 8 bytes from the byte with the first
+/// bit on, and drop up to 7 bits before it.
 pub(super) const WINDOW_BITS: u32 = 57;
+
 /// The extra bits of a token with a narrow entry. `bits_here` are the bits from the token's first extra bit on.
 #[inline(always)]
 pub(super) fn narrow_extra(entry: u32, bits_here: u32) -> u32 {
     bits_here & ((1 << (extra_count(entry) & 31)) - 1)
 }
 
-/// Difference of a token with a narrow entry that is not a run, without a branch. Of a class, the lowest extra bit is the sign, and the others are added to the
-/// class's start. A direct code has no extra bits.
+/// Difference of a token with a narrow entry that is not a run, without a branch. The lowest extra bit of a class is the sign,
+/// and the other bits are added to the class's start. A direct code has no extra bits.
 #[inline(always)]
 pub(super) fn narrow_difference(entry: u32, bits_here: u32) -> i32 {
     let extra = narrow_extra(entry, bits_here);
@@ -84,13 +84,14 @@ pub(super) fn extra_count(entry: u32) -> u32 {
     entry >> 4 & 127
 }
 
-/// At least [`WINDOW_BITS`] bits from bit `at`, least significant first. `bytes` must have 8 bytes from the one with bit `at` on, itself included.
+/// At least [`WINDOW_BITS`] bits from bit `at` on, least significant first. `bytes` has 8 bytes or more from the byte with bit
+/// `at` on.
 #[inline(always)]
 pub(super) fn read_window(bytes: &[u8], at: usize) -> u64 {
     bytes[at / 8..].first_chunk().map_or(0, |&window| u64::from_le_bytes(window)) >> (at % 8)
 }
 
-/// `count` bits (0 to 64) from bit `at`, least significant first. `bytes` must have 9 bytes from the one with bit `at` on, itself included.
+/// `count` bits (0 to 64) from bit `at` on, least significant first. `bytes` has 9 bytes or more from the byte with bit `at` on.
 #[inline(always)]
 pub(super) fn read_bits(bytes: &[u8], at: usize, count: u32) -> u64 {
     let low = read_window(bytes, at);
@@ -125,7 +126,7 @@ mod tests {
                     Meaning::Run => (i64::from(first), start + extra),
                     Meaning::Direct | Meaning::Class => (class_value(start.cast_signed(), extra), 1),
                 };
-                // Bits of the next token are above.
+                // The bits above are those of the next token.
                 let bits_here = (extra | u64::MAX << extra_bits) as u32;
                 let (difference, span) = expand_narrow(ENTRIES[symbol], bits_here);
                 assert_eq!((i64::from(difference), u64::from(span)), plain, "symbol {symbol}, extra bits {extra}");

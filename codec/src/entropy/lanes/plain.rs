@@ -1,6 +1,6 @@
-//! FORMAT.md §9.1, word for word, one code at a time: blocks of tokens are written in lanes and read as it does.
+//! FORMAT.md §9.1, word for word, one code at a time: writes blocks of tokens in lanes, and reads them.
 
-use crate::entropy::alphabet::{CodeLengths, SYMBOLS};
+use crate::entropy::alphabet::CodeLengths;
 use crate::entropy::codebook::plain as book;
 use crate::entropy::tokens::plain::{self as tokens, Token};
 
@@ -29,7 +29,7 @@ pub(crate) fn words(symbols: &[usize], lengths: &CodeLengths, lanes: usize) -> V
     words
 }
 
-/// The differences of a block of `len` integers, or `None` if a reader must refuse it.
+/// The differences of a block of `len` integers, or `None` if a reader must refuse the block.
 pub(crate) fn decode(words: &[u16], extra_words: &[u16], lengths: &CodeLengths, lanes: usize, len: usize) -> Option<Vec<i64>> {
     let codes = book::codes(lengths);
     let mut next = 0;
@@ -72,9 +72,4 @@ pub(crate) fn decode(words: &[u16], extra_words: &[u16], lengths: &CodeLengths, 
         && words.last() != Some(&0)
         && tokens::extra_words(&found) == extra_words;
     ends_well.then(|| tokens::expand(&found))
-}
-
-/// Symbols that a book has codes for.
-pub(super) fn coded(lengths: &CodeLengths) -> Vec<usize> {
-    (0..SYMBOLS).filter(|&symbol| lengths[symbol] > 0).collect()
 }

@@ -1,5 +1,5 @@
-//! Rounds of the decoder: one token from each lane in each of them (FORMAT.md §9.1), in portable code and in AVX2. [`LANES`] tokens are found at a time, in one
-//! round of [`LANES`] lanes or in several rounds of fewer lanes.
+//! Rounds of the decoder, in portable code and in AVX2. A round is one token from each lane (FORMAT.md §9.1). [`LANES`] tokens
+//! are found at a time, in one round of [`LANES`] lanes or in several rounds of fewer lanes.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -11,16 +11,16 @@ use super::LANES;
 use super::extra_bits::{MAX_NARROW_EXTRA_BITS, RoundBits, WINDOW_BITS, extra_count};
 use crate::entropy::codebook::{DecodeTable, MAX_CODE_BITS, NON_LITERAL_ENTRY, RUN_ENTRY, START_SHIFT, WIDE_ENTRY};
 
-/// Number of words that are offered for [`LANES`] tokens. At most [`LANES`] of them are taken, one for each token. The other 8 are never taken. They are there
-/// so that a load of eight words needs no bounds check, but only an offset modulo LANES + 1.
+/// Number of words that are offered for [`LANES`] tokens. At most [`LANES`] of them are taken, one for each token. The last 8
+/// words are there for loads of eight words, which need no bounds check then.
 pub(super) const WORDS_OFFERED: usize = LANES + 8;
 
 /// State of the `COUNT` lanes of a block.
 pub(super) struct Lanes<const COUNT: usize> {
     /// Next bits of each lane, the first one most significant.
     pub(super) buffers: [u32; COUNT],
-    /// Number of each buffer's lowest bits that are empty, because codes were shifted out of its top: 0 to 15 between rounds. It is
-    /// 32 − `available` of FORMAT.md §9.1.
+    /// Number of each buffer's lowest bits that are empty, because codes were shifted out of its top. It is 0 to 15 between
+    /// rounds, and 32 less `available` of FORMAT.md §9.1.
     pub(super) empty: [u32; COUNT],
 }
 
@@ -52,7 +52,8 @@ pub(super) trait VectorOps: Copy {
     fn payloads(self, entries: &[u32; LANES]) -> [i32; LANES];
     /// Inclusive prefix sums, modulo 2^32.
     fn sums(self, numbers: &[u32; LANES]) -> [u32; LANES];
-    /// Takes the extra bits of a round without wide tokens. The lowest bits of a lane's number are its extra bits; those above them can be anything.
+    /// Takes the extra bits of a round without wide tokens. The lowest bits of a lane's number are its extra bits; the bits above
+    /// them mean nothing.
     fn take_extra_bits(self, entries: &[u32; LANES], bits: &mut RoundBits<'_>) -> [u32; LANES];
 }
 
@@ -104,7 +105,7 @@ impl VectorOps for Portable {
 
     #[inline(always)]
     fn take_extra_bits(self, entries: &[u32; LANES], bits: &mut RoundBits<'_>) -> [u32; LANES] {
-        const { assert!(2 * MAX_NARROW_EXTRA_BITS as u32 <= WINDOW_BITS, "the extra bits of two tokens are in what `take` returns") };
+        const { assert!(2 * MAX_NARROW_EXTRA_BITS as u32 <= WINDOW_BITS, "`take` returns the extra bits of two tokens") };
         let mut taken = [0u32; LANES];
         for (taken, &[first, second]) in taken.as_chunks_mut::<2>().0.iter_mut().zip(entries.as_chunks::<2>().0) {
             let window = bits.take(extra_count(first) + extra_count(second));

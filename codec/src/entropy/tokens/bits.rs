@@ -45,9 +45,9 @@ impl BitString {
     }
 }
 
-/// Appends to a [`BitString`]. The last, partial word is in `buffer`, which can stay in a register. Each push stores the word that
-/// it adds to, full or not, so that the store needs no branch. What a push carries into the next word is stored later, by the next
-/// push or by [`BitWriter::finish`].
+/// Appends to a [`BitString`]. The last, partial word is in `buffer`, which can stay in a register. Each push stores the word
+/// that it adds to, even if the word is not full: so no branch decides on the store. Bits that a push carries into the next word
+/// stay in `buffer` until the next push, or [`BitWriter::finish`].
 pub(super) struct BitWriter<'a> {
     pub(super) words: &'a mut [u64],
     /// Index of the partial word.
@@ -85,7 +85,7 @@ impl<'a> BitWriter<'a> {
         self.count = count % 64;
     }
 
-    /// Stores the partial word and returns the string's length in bits. The caller must store it in [`BitString::bits`]: the writer does not.
+    /// Stores the partial word and returns the string's length in bits. The caller must store this length in [`BitString::bits`].
     #[inline(always)]
     pub(super) fn finish(self) -> usize {
         self.words[self.end] = self.buffer;
@@ -96,23 +96,23 @@ impl<'a> BitWriter<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
-    /// Bit after bit, as FORMAT.md has them.
+    /// The words of a string, bit by bit.
     fn words_of(bits: &[bool]) -> Vec<u16> {
         bits.chunks(16).map(|word| word.iter().rev().fold(0, |word, &bit| word << 1 | u16::from(bit))).collect()
     }
 
     #[test]
-    fn pushed_bits_come_out_from_any_bit_to_any_other() {
-        let mut state = 5u64;
+    fn any_range_of_the_pushed_bits_can_be_copied() {
+        let mut random = Random(1);
         let (mut string, mut plain) = (BitString::default(), Vec::new());
         // Lengths of 0 and 64, and writers that begin within a word.
-        for round in 0..20 {
+        for _ in 0..20 {
             let mut writer = BitWriter::new(&mut string, 13).unwrap();
             for _ in 0..13 {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let bits = [0, 1, 13, 63, 64, 52][((state >> 40) % 6) as usize];
-                let value = if bits == 0 { 0 } else { state.rotate_left(round) >> (64 - bits) };
+                let bits = [0, 1, 13, 63, 64, 52][random.below(6) as usize];
+                let value = random.next().unbounded_shr(64 - bits);
                 plain.extend((0..bits).map(|bit| value >> bit & 1 == 1));
                 writer.push(value, bits);
             }

@@ -15,7 +15,7 @@ use crate::number::integer::Integer;
 
 /// Differences whose tokens are made at a time.
 pub(super) const GROUP: usize = 64;
-/// The greatest magnitude. A token has at most 16 extra bits then, and four of them have at most 64.
+/// The greatest magnitude. The token of such a difference has at most 16 extra bits, so that four tokens have at most 64.
 const MAX_MAGNITUDE: i32 = (1 << 16) - 1;
 /// Classes are half octaves below this octave, octaves from it on.
 const FIRST_WHOLE_OCTAVE: u32 = 10;
@@ -94,7 +94,7 @@ fn write_group(v4: V4, differences: &[i32; GROUP], symbols: &mut [u8; GROUP], wr
     }
 }
 
-/// Whether no string lacks bits.
+/// Whether all strings have at most 64 bits. Longer strings have lost bits.
 #[inline(always)]
 fn are_whole(v4: V4, strings: Strings) -> bool {
     v4.avx512f._mm512_cmpgt_epu64_mask(strings.counts, cast([u64::from(u64::BITS); 8])) == 0
@@ -121,7 +121,7 @@ fn token(difference: i32) -> (u32, u32, u32) {
     if is_class { (class, extra, distance_bits.wrapping_add(1)) } else { (direct, 0, 0) }
 }
 
-/// The strings of `first`, each with that of `second` behind it. A string of more than 64 bits lacks some.
+/// The strings of `first`, each with a string of `second` behind it. Strings of more than 64 bits lose their last bits.
 #[inline(always)]
 fn join(v4: V4, first: Strings, second: Strings) -> Strings {
     let f = v4.avx512f;
@@ -131,7 +131,7 @@ fn join(v4: V4, first: Strings, second: Strings) -> Strings {
     }
 }
 
-/// Joins each two neighbours of 16 strings of up to 32 bits.
+/// Joins neighbours of 16 strings of up to 32 bits.
 #[inline(always)]
 fn pairs(v4: V4, bits: &[u32; 16], counts: &[u32; 16]) -> Strings {
     let (f, bits, counts) = (v4.avx512f, cast(*bits), cast(*counts));
@@ -143,7 +143,7 @@ fn pairs(v4: V4, bits: &[u32; 16], counts: &[u32; 16]) -> Strings {
     )
 }
 
-/// Joins each two neighbours of 8 pairs, and of 8 others: the fours of both take turns.
+/// Joins neighbours of 8 pairs, and of 8 other pairs. The results of `pairs` and of `others` take turns.
 #[inline(always)]
 fn fours(v4: V4, pairs: Strings, others: Strings) -> Strings {
     let f = v4.avx512f;
@@ -160,19 +160,19 @@ fn fours(v4: V4, pairs: Strings, others: Strings) -> Strings {
     )
 }
 
-/// Joins each two neighbours of 16 fours, which are as [`fours`] leaves them. The strings are in the order of the differences.
+/// Joins neighbours of 16 fours, which take turns as [`fours`] leaves them. The results are in the order of the differences.
 #[inline(always)]
 fn eights(v4: V4, fours: Strings, others: Strings) -> Strings {
     join(v4, pick(v4, fours, others, [0, 4, 1, 5, 8, 12, 9, 13]), pick(v4, fours, others, [2, 6, 3, 7, 10, 14, 11, 15]))
 }
 
-/// Joins each two neighbours of 8 eights, which are in the order of the differences. The result has the four strings twice.
+/// Joins neighbours of 8 eights, which are in the order of the differences. The result has each of its four strings twice.
 #[inline(always)]
 fn sixteens(v4: V4, eights: Strings) -> Strings {
     join(v4, pick(v4, eights, eights, [0, 2, 4, 6, 0, 2, 4, 6]), pick(v4, eights, eights, [1, 3, 5, 7, 1, 3, 5, 7]))
 }
 
-/// Eight of sixteen strings.
+/// Eight of the sixteen strings of `strings` and `others`.
 #[inline(always)]
 fn pick(v4: V4, strings: Strings, others: Strings, order: [u64; 8]) -> Strings {
     let f = v4.avx512f;

@@ -1,14 +1,15 @@
-//! Counts of a plane's symbols. In planes that are not short, two symbols are counted at a time: half as many counters are raised, and few neighbouring
-//! pairs of symbols are equal, so that an increment seldom waits for the store of the one before it. Only the counters of pairs that occur are in the cache.
+//! Counts of a plane's symbols. In long planes, pairs of neighbouring symbols are counted, which takes half as many increments.
+//! Two pairs in a row are seldom equal, so that an increment seldom waits for the store of the increment before it. Only the
+//! counters of pairs that occur are in the cache.
 
 use crate::entropy::alphabet::{Histogram, SEGMENT, SYMBOLS};
 use crate::error::Result;
 use crate::memory::HeapArray;
 use crate::simd::vectorized;
 
-/// Planes with fewer integers are counted symbol by symbol: to sum the counters of pairs takes as long as to count some thousand symbols.
+/// Planes with fewer integers are counted symbol by symbol, because summing the counters of all pairs takes time as well.
 const MIN_INTEGERS_FOR_PAIRS: usize = 16 * SEGMENT;
-/// Counters of the pairs with one second symbol, of which there are at most 128.
+/// Number of counters for one second symbol, of which only the first 128 are used: a pair of bytes is the index of its counter.
 const ROW: usize = 256;
 /// Counters of single symbols that are used in turn.
 const TURNS: usize = 4;
@@ -16,28 +17,34 @@ const TURNS: usize = 4;
 /// Counts symbols, which are below 128.
 #[derive(Debug)]
 pub(super) struct Counts {
-    /// The number of pairs that are two symbols is at `first + ROW * second`.
+    /// How often each pair occurs, at `first + ROW * second`.
     pairs: HeapArray<u16, { ROW * 128 }>,
-    /// Pairs that were counted since `pairs` was all 0: no counter has more.
+    /// Number of pairs in `pairs`, and so the most that a counter can have.
     pair_count: usize,
     /// Counts of single symbols in a short plane.
     singles: [[u32; 128]; TURNS],
-    has_pairs: bool,
+    counts_pairs: bool,
     histogram: Histogram,
 }
 
 impl Default for Counts {
     fn default() -> Self {
-        Self { pairs: HeapArray::default(), pair_count: 0, singles: [[0; 128]; TURNS], has_pairs: false, histogram: [0; SYMBOLS] }
+        Self {
+            pairs: HeapArray::default(),
+            pair_count: 0,
+            singles: [[0; 128]; TURNS],
+            counts_pairs: false,
+            histogram: [0; SYMBOLS],
+        }
     }
 }
 
 impl Counts {
     /// Begins with a plane of `integers` integers.
     pub(super) fn begin(&mut self, integers: usize) {
-        // After an error, counters may be left.
+        // An error may have left counts.
         self.finish();
-        self.has_pairs = integers >= MIN_INTEGERS_FOR_PAIRS;
+        self.counts_pairs = integers >= MIN_INTEGERS_FOR_PAIRS;
         self.histogram = [0; SYMBOLS];
     }
 
@@ -47,7 +54,7 @@ impl Counts {
     /// `OutOfMemory`.
     #[inline(always)]
     pub(super) fn add(&mut self, symbols: &[u8]) -> Result<()> {
-        if !self.has_pairs {
+        if !self.counts_pairs {
             let (quads, rest) = symbols.as_chunks::<TURNS>();
             for quad in quads {
                 for (counters, &symbol) in self.singles.iter_mut().zip(quad) {
@@ -73,8 +80,8 @@ impl Counts {
         Ok(())
     }
 
-    /// The number of each symbol.
-    pub(super) fn finish(&mut self) -> &Histogram {
+    /// Sums the counters: [`Counts::histogram`] has the result.
+    pub(super) fn finish(&mut self) {
         let Self { pairs, singles, histogram, .. } = self;
         if self.pair_count > 0
             && let Ok(pairs) = pairs.get()
@@ -90,7 +97,6 @@ impl Counts {
                 *count += u64::from(std::mem::take(counter));
             }
         }
-        histogram
     }
 
     /// The number of each symbol, after [`Counts::finish`].
@@ -99,7 +105,7 @@ impl Counts {
     }
 }
 
-/// Adds the counts of pairs to those of both of their symbols, and sets them to 0.
+/// Adds the count of each pair to the counts of both of its symbols, and sets it to 0.
 #[inline(always)]
 fn sum_pairs(pairs: &mut [u16; ROW * 128], histogram: &mut Histogram) {
     let mut firsts = [0u32; 128];
@@ -140,8 +146,8 @@ mod tests {
                     symbols.iter().for_each(|&symbol| expected[usize::from(symbol)] += 1);
                     counts.add(&symbols).unwrap();
                 }
-                assert_eq!(*counts.finish(), expected, "{integers} integers, {kinds} symbols");
-                assert_eq!(*counts.histogram(), expected);
+                counts.finish();
+                assert_eq!(*counts.histogram(), expected, "{integers} integers, {kinds} symbols");
             }
         }
     }

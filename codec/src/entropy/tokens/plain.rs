@@ -1,4 +1,4 @@
-//! FORMAT.md §7, and §11.4 for the encoder, word for word, one token at a time: tokens are made and expanded as it does.
+//! FORMAT.md §7, and §11.4 for the encoder, word for word, one token at a time: makes tokens and expands them.
 
 use crate::entropy::alphabet::{Meaning, SYMBOLS, Symbol};
 

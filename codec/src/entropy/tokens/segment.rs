@@ -1,7 +1,6 @@
-//! The tokens of one segment. A difference from -15 to 15 has a symbol of its own, a direct code, without extra bits. A token with this symbol is a literal.
-//! Most tokens are literals, and vector code makes their symbols. All other tokens are runs and token classes. Vector code
-//! finds these as sets of bits. A table has the tokens of all runs and of differences up to 4095 in magnitude; those of larger
-//! differences are computed.
+//! The tokens of one segment. Most tokens are literals, and vector code makes their symbols. The other tokens are runs and token
+//! classes, which vector code finds as sets of bits. A table has the tokens of all runs and of differences up to 4095 in
+//! magnitude; the tokens of larger differences are computed.
 
 use std::ops::Range;
 
@@ -20,7 +19,8 @@ use crate::simd::outlined;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::with_avx512;
 
-/// Number of elements of a buffer behind a segment's values or tokens. Code that handles many at once may read and overwrite them.
+/// Number of elements of a buffer behind a segment's values or tokens. Code that handles several elements at once may read and
+/// overwrite them.
 pub(super) const SLACK: usize = 64;
 #[cfg(target_arch = "x86_64")]
 const _: () = assert!(classes::GROUP <= SLACK);
@@ -37,14 +37,15 @@ const BYTE_TO_SYMBOL: u8 = DIRECT_ZERO - DIRECT_MAX as u8;
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Scratch {
-    /// Each difference plus 15, or [`CLASS_BYTE`]. [`look_up_non_literals`] overwrites those of runs' first values and of classes.
+    /// Each difference plus 15, or [`CLASS_BYTE`]. [`look_up_non_literals`] overwrites the bytes of classes and of runs' first
+    /// values.
     bytes: [u8; SEGMENT + SLACK],
-    /// Table index of each difference. [`look_up_non_literals`] may put a run's table index in place of that of its first value.
+    /// Table index of each difference. [`look_up_non_literals`] may replace the index of a run's first value with the run's
+    /// index.
     indices: [u16; SEGMENT + SLACK],
-    /// Table index of each token. [`insert_runs`] writes those of all tokens, [`look_up_non_literals`] only those of runs and
-    /// classes.
+    /// Table indices of tokens: [`insert_runs`] writes those of all tokens, [`look_up_non_literals`] those of runs and classes.
     token_indices: [u16; SEGMENT + SLACK],
-    /// For each token that is no direct code, the offset in the segment of its difference, or of its run's first value.
+    /// Offset in the segment of each class, and of each run's first value.
     non_literals: [u16; SEGMENT + SLACK],
     /// Offset in the segment of each run's last zero.
     last_zeros: [u16; SEGMENT + SLACK],
@@ -68,18 +69,18 @@ impl Default for Scratch {
 /// Words of a bit set that has a bit for each value of a segment.
 const WORDS: usize = SEGMENT / 64;
 
-/// A segment with at least this many values to each non-literal token, on average, goes to [`copy_between_non_literals`].
+/// A segment with at least this many values for each run or class goes to [`copy_between_non_literals`].
 const MIN_VALUES_PER_NON_LITERAL: usize = 16;
-/// If at least one value in this many has a class, all tokens of a segment are looked up in the table, those of direct codes too.
-/// The least number of classes for that is the segment's length divided by this, rounded down.
+/// If fewer than one value in this many has a class, [`look_up_non_literals`] makes the tokens. Otherwise the tokens of all
+/// values are looked up.
 const MAX_VALUES_PER_CLASS: usize = 3;
-/// If at least one value in this many has a class, and there are no runs, [`SegmentOps::compute_classes`] makes all tokens of a segment, where it can.
+/// If at least one value in this many has a class, and there are no runs, [`SegmentOps::compute_classes`] is tried.
 const MAX_VALUES_PER_COMPUTED_CLASS: usize = 5;
 
-/// What a CPU has for segments beside bits of bytes.
+/// The instructions of a CPU for segments: those of [`Masks`], and those that compute token classes.
 pub(super) trait SegmentOps: Masks {
-    /// Writes the tokens of a segment without runs, by arithmetic: [`classes`]. Returns false, and writes nothing, where there is no code for this CPU or for
-    /// these differences.
+    /// Computes the tokens of a segment without runs: see [`classes`]. Returns false, and writes nothing, if there is no code for
+    /// this CPU or for these differences.
     #[inline(always)]
     fn compute_classes<C: Integer>(self, _segment: &[C], _symbols: &mut [u8], _bits: &mut BitWriter<'_>) -> bool {
         false
@@ -183,14 +184,13 @@ struct SegmentSets {
     classes: BitSet<WORDS>,
 }
 
-/// A segment has runs if its stretches of adjacent zeros have 1.5 zeros or more on average. The constant is twice that number. A
-/// single zero is a stretch too. The average is 1.5 where each value is zero with a probability of 1/3, independently of the others.
-/// Where it is less, runs save next to nothing, and cost time when they are written and when they are read.
+/// A segment has runs if its stretches of adjacent zeros have 1.5 zeros or more on average. The constant is twice this average. A
+/// single zero is a stretch too. With shorter stretches, runs hardly shorten a stream, and they take time to write and to read.
 pub const TWICE_MIN_ZEROS_PER_STRETCH: u32 = 3;
 
 impl SegmentSets {
-    /// Fills `starts` and `in_run` from `zeros` and from `ones`, the set of 1 and -1; returns the number of runs. Where stretches of zeros are too short on
-    /// average, see [`TWICE_MIN_ZEROS_PER_STRETCH`], both are empty and it returns 0.
+    /// Fills `starts` and `in_run` from `zeros` and from `ones`, the set of 1 and -1. Returns the number of runs. There are none
+    /// if the stretches of zeros are too short on average ([`TWICE_MIN_ZEROS_PER_STRETCH`]).
     #[inline(always)]
     fn find_runs(&mut self, ones: &BitSet<WORDS>) -> usize {
         let (mut zero_before, mut one_before) = (0, 0);
@@ -213,7 +213,8 @@ impl SegmentSets {
     }
 }
 
-/// Writes the tokens of a segment with few non-literals, which are classes and runs. Copies the symbols between them. Returns the number of tokens.
+/// Writes the tokens of a segment with few runs and classes. Copies the symbols of the literals between them. Returns the number
+/// of tokens.
 #[inline(always)]
 fn copy_between_non_literals<C: Integer>(
     segment: &[C],
@@ -230,15 +231,18 @@ fn copy_between_non_literals<C: Integer>(
             non_literals &= non_literals - 1;
             copy_symbols(bytes, at..offset, &mut symbols[written..]);
             written += offset - at;
-            // A branch on the kind of token would often be mispredicted; a conditional move costs less. `offset` is below SEGMENT:
-            // here and below, `% SEGMENT` changes no offset, but spares its bounds check.
+            // A branch on the kind of token would often be mispredicted. `offset` is below SEGMENT, so that `% SEGMENT` only
+            // spares the bounds check.
             let byte = bytes[offset % SEGMENT];
             let is_class = byte == CLASS_BYTE;
             let after = if is_class { offset + 1 } else { run_end(zeros, offset + 1) };
             let difference = difference_index(segment[offset]);
             let index = if is_class { difference } else { run_index(first_plus_one(byte), after - offset) };
-            let symbol =
-                if is_class && difference >= RUN_INDEX { push_class(bits, segment[offset]) } else { push_token(bits, index) };
+            let symbol = if is_class && difference >= RUN_INDEX {
+                push_class(bits, segment[offset])
+            } else {
+                push_entry(bits, entry(index as u16))
+            };
             symbols[written] = symbol;
             written += 1;
             at = after;
@@ -248,7 +252,7 @@ fn copy_between_non_literals<C: Integer>(
     written + segment.len() - at
 }
 
-/// Writes the symbols of a range of direct codes, and up to 16 bytes of any contents behind them.
+/// Writes the symbols of a range of literals, and up to 16 bytes of any contents behind them.
 #[inline(always)]
 fn copy_symbols(bytes: &[u8; SEGMENT + SLACK], range: Range<usize>, symbols: &mut [u8]) {
     // Most ranges need one copy or none. A copy that is not needed costs less than a branch.
@@ -266,7 +270,8 @@ fn copy_symbols(bytes: &[u8; SEGMENT + SLACK], range: Range<usize>, symbols: &mu
     }
 }
 
-/// Writes the table index of each of a segment's tokens to `list`, from the table index of each difference. Returns the number of tokens.
+/// Writes the table indices of a segment's tokens to `list`. `indices` are those of its differences. Returns the number of
+/// tokens.
 #[inline(always)]
 fn insert_runs(
     len: usize,
@@ -306,7 +311,7 @@ fn insert_runs(
     count + len - at
 }
 
-/// Writes the table index of each difference, [`TABLE_MISS_INDEX`] for one that the table does not have.
+/// Writes the table index of each difference, or [`TABLE_MISS_INDEX`] if the table does not have it.
 #[inline(always)]
 fn find_indices<C: Integer>(segment: &[C], indices: &mut [u16; SEGMENT + SLACK]) {
     for (table_index, &difference) in indices.iter_mut().zip(segment) {
@@ -315,10 +320,12 @@ fn find_indices<C: Integer>(segment: &[C], indices: &mut [u16; SEGMENT + SLACK])
     }
 }
 
-/// Writes the tokens of a segment with more than a few runs and classes, but with less than a third of its values in classes. Looks
-/// up the tokens of runs and classes. Puts each one's symbol, less [`BYTE_TO_SYMBOL`], in `bytes`: a class's in place of its
-/// difference, a run's in place of its first value. Then copies the segment's bytes to `symbols`, without those of `in_run`, and
-/// adds [`BYTE_TO_SYMBOL`] to each. Returns the number of tokens.
+/// Writes the tokens of a segment with many runs and classes, but with few classes among its values. Returns the number of
+/// tokens.
+///
+/// The symbols of runs and classes are looked up first. They are put in `bytes` in place of the class or the run's first value,
+/// less [`BYTE_TO_SYMBOL`]. Then the segment's bytes without `in_run` are copied to `symbols`, and [`BYTE_TO_SYMBOL`] is added to
+/// each.
 #[inline(always)]
 fn look_up_non_literals<C: Integer>(
     masks: impl Masks,
@@ -379,10 +386,10 @@ fn look_up_non_literals<C: Integer>(
     written
 }
 
-/// Writes the tokens at the table indices of `list`. For each difference of the segment that the table does not have, `list` has a [`TABLE_MISS_INDEX`], in
-/// the segment's order: the n-th of them is the n-th such difference.
+/// Writes the tokens at the table indices of `list`. Each [`TABLE_MISS_INDEX`] stands for a difference that the table does not
+/// have. These differences follow in the order of the segment.
 ///
-/// Each push has to wait for the one before. So four tokens of the table, which have at most 12 extra bits each, go into one push.
+/// A push waits for the push before it. So four tokens of the table, which have at most 12 extra bits each, go into one push.
 #[inline(always)]
 fn look_up<C: Integer>(segment: &[C], list: &[u16], symbols: &mut [u8], bits: &mut BitWriter<'_>) {
     let count = list.len();
@@ -393,7 +400,7 @@ fn look_up<C: Integer>(segment: &[C], list: &[u16], symbols: &mut [u8], bits: &m
             #[inline(always)]
             || push_by_fours(&list[done..count], &mut symbols[done..count], bits),
         );
-        // The last tokens, fewer than four, or four of which one or more are not in the table.
+        // Four tokens of which at least one is not in the table, or the last tokens, which are fewer than four.
         for at in done..count.min(done + 4) {
             let entry = entry(list[at]);
             symbols[at] = match (entry & TABLE_MISS != 0).then(|| table_misses.next()).flatten() {
@@ -408,8 +415,8 @@ fn look_up<C: Integer>(segment: &[C], list: &[u16], symbols: &mut [u8], bits: &m
     }
 }
 
-/// Writes tokens of the table, four at a time. Stops before four of which one or more are not in the table, and where fewer than four are left. Returns the
-/// number of tokens written.
+/// Writes tokens of the table, four at a time. Stops at four of which at least one is not in the table, and where fewer than four
+/// are left. Returns the number of tokens written.
 #[inline(always)]
 fn push_by_fours(list: &[u16], symbols: &mut [u8], bits: &mut BitWriter<'_>) -> usize {
     let fours = list.as_chunks::<4>().0;
@@ -424,8 +431,8 @@ fn push_by_fours(list: &[u16], symbols: &mut [u8], bits: &mut BitWriter<'_>) -> 
             break;
         }
         *symbols = entries.map(|entry| (entry >> 8) as u8);
-        // The lowest byte of an entry is its number of extra bits, at most 12. The sum of four is at most 48, so it is in the
-        // lowest six bits of the sum of the whole entries, and `& 63` drops the rest.
+        // The lowest byte of an entry is its number of extra bits, at most 12. The sum of four such numbers fits six bits, so
+        // that `& 63` takes it out of the sum of the entries.
         let (first, second, first_bits) = (concat_bits(a, b), concat_bits(c, d), a.wrapping_add(b));
         writer.push(first | second << (first_bits & 63), first_bits.wrapping_add(c).wrapping_add(d) & 63);
     }
@@ -433,7 +440,7 @@ fn push_by_fours(list: &[u16], symbols: &mut [u8], bits: &mut BitWriter<'_>) -> 
     pushed
 }
 
-/// The number that [`run_index`] takes for a run's first value, from that value's byte: 0 for -1, 1 for 0, 2 for 1.
+/// A run's first value plus 1, as [`run_index`] takes it, from the value's byte.
 #[inline(always)]
 fn first_plus_one(byte: u8) -> u8 {
     byte.wrapping_sub(ZERO_BYTE - 1)
@@ -445,12 +452,6 @@ fn push_class<C: Integer>(bits: &mut BitWriter<'_>, difference: C) -> u8 {
     let (symbol, value) = class_symbol(difference.to_i64());
     bits.push(value, u32::from(ALPHABET[usize::from(symbol)].extra_bits));
     symbol
-}
-
-/// Appends the extra bits of the token at a table index; returns its symbol.
-#[inline(always)]
-fn push_token(bits: &mut BitWriter<'_>, index: usize) -> u8 {
-    push_entry(bits, entry(index as u16))
 }
 
 /// Appends the extra bits of an entry of the table; returns its symbol.

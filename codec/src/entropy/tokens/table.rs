@@ -6,11 +6,10 @@ use crate::number::integer::Integer;
 /// Differences of smaller magnitude have their token in [`TOKEN_TABLE`].
 pub(super) const TABLE_MAGNITUDE: i64 = 4096;
 
-/// Tokens of the differences -4095 to 4095, then, from [`RUN_INDEX`] on, of the runs of 2 to [`SEGMENT`] values that begin with -1,
-/// 0 and 1. All other entries are [`TABLE_MISS`]. An entry has the number of extra bits in bits 0 to 7, the symbol in bits 8 to 15
-/// and the extra bits from bit 16 on. The number is in the lowest bits so that an entry, or the sum of up to four, needs only
-/// `& 63` to become a number of bits to shift by. A shift instruction of 64 bits looks at these six bits alone, so that the `& 63`
-/// costs nothing.
+/// Tokens of the differences -4095 to 4095 and, from [`RUN_INDEX`] on, of the runs of 2 to [`SEGMENT`] values that begin with -1,
+/// 0 and 1. All other entries are [`TABLE_MISS`]. An entry has the number of extra bits in bits 0 to 7, the symbol in bits 8 to
+/// 15 and the extra bits from bit 16 on. `& 63` makes a number of bits to shift by out of an entry, or out of the sum of up to
+/// four. It costs nothing, as an instruction that shifts 64 bits looks at six bits alone.
 static TOKEN_TABLE: [u32; 1 << 14] = {
     let mut table = [TABLE_MISS; 1 << 14];
     let mut difference = 1 - TABLE_MAGNITUDE;
@@ -44,9 +43,9 @@ const fn table_entry(symbol: u8, extra: u64) -> u32 {
 pub(super) const TABLE_MISS: u32 = 1 << 31;
 /// Index of an entry that is [`TABLE_MISS`].
 pub(super) const TABLE_MISS_INDEX: u16 = (1 << 14) - 1;
-/// First index behind those of the differences. A run of `len` values is at `RUN_INDEX + len` if it begins with -1, [`SEGMENT`]
-/// entries further if with 0, and twice as many further if with 1. No two runs share an entry: the lengths are 2 to [`SEGMENT`], so
-/// the entries of two first values would meet only at a length of 0.
+/// First index behind those of the differences. A run of `len` values that begins with -1 is at `RUN_INDEX + len`. Runs that
+/// begin with 0 are [`SEGMENT`] entries behind these, and runs that begin with 1 follow after [`SEGMENT`] more. No two runs share
+/// an entry, as lengths are from 2 to [`SEGMENT`].
 pub(super) const RUN_INDEX: usize = 2 * TABLE_MAGNITUDE as usize - 1;
 const _: () = assert!(RUN_INDEX + FIRST_RUN.len() * SEGMENT < TABLE_MISS_INDEX as usize);
 

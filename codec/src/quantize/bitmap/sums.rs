@@ -8,7 +8,7 @@ use crate::layout::{Axes, Shape};
 use crate::memory::resize;
 use crate::simd::vectorized;
 
-/// Least length of a row, in bits, whose prefix sums are made row by row, up to the length of a word. Sums of shorter and longer rows are made word by word.
+/// Rows of this many bits up to a word are summed row by row. Shorter and longer rows are summed word by word.
 const SHORTEST_SINGLE_ROW: usize = 16;
 
 impl Bitmap {
@@ -34,7 +34,7 @@ impl Bitmap {
             self.sum_row_by_row(row, rows, axes);
         }
         for (stride, extent) in axes_of(shape, axes) {
-            // The rows' sums include those along the two fastest axes.
+            // `sum_row_by_row` has summed along the two fastest axes.
             if goes_row_by_row && stride < row * rows {
                 continue;
             }
@@ -58,25 +58,25 @@ impl Bitmap {
 
     /// Flips each bit for which the bit `distance` before it is 1 and in the same block. Blocks have `block` bits.
     fn flip_by_previous(&mut self, block: usize, distance: usize) -> Result<()> {
-        let Self { words, others, len } = self;
-        resize(others, words.len())?;
+        let Self { words, scratch, len } = self;
+        resize(scratch, words.len())?;
         let (skipped, shift) = (distance / WORD, (distance % WORD) as u32);
         let skipped = skipped.min(words.len());
-        others[..skipped].copy_from_slice(&words[..skipped]);
+        scratch[..skipped].copy_from_slice(&words[..skipped]);
         vectorized(
             #[inline(always)]
             || {
                 let mut carried = 0;
-                for ((other, &word), &source) in others[skipped..].iter_mut().zip(&words[skipped..]).zip(&words[..]) {
+                for ((other, &word), &source) in scratch[skipped..].iter_mut().zip(&words[skipped..]).zip(&words[..]) {
                     *other = word ^ (source << shift | carried);
                     carried = source.unbounded_shr(WORD as u32 - shift);
                 }
             },
         );
-        // The first bits of a block have no bit of their block at that distance: they stay.
+        // The first bits of a block have no bit of this block at that distance: they stay.
         if distance == 1 {
             let mut start = 0;
-            for (number, (other, &word)) in others.iter_mut().zip(&*words).enumerate() {
+            for (number, (other, &word)) in scratch.iter_mut().zip(&*words).enumerate() {
                 let mut starts = 0;
                 while start / WORD == number {
                     starts |= 1 << (start % WORD);
@@ -86,15 +86,16 @@ impl Bitmap {
             }
         } else {
             for start in (0..*len).step_by(block) {
-                copy_bits(words, others, start..(start + distance.min(block)).min(*len));
+                copy_bits(words, scratch, start..(start + distance.min(block)).min(*len));
             }
         }
-        std::mem::swap(words, others);
+        std::mem::swap(words, scratch);
         self.trim();
         Ok(())
     }
 
-    /// Prefix sums modulo 2 along an axis whose neighbours are `distance` bits from each other, a word or more. Blocks have `block` bits.
+    /// Prefix sums modulo 2 along an axis. Its neighbours are `distance` bits apart, which is a word or more. Blocks have `block`
+    /// bits.
     fn sum_wide_strides(&mut self, block: usize, distance: usize) {
         let Self { words, len, .. } = self;
         for start in (0..*len).step_by(block) {
@@ -103,7 +104,7 @@ impl Bitmap {
                 let before = match (word * WORD).checked_sub(distance) {
                     Some(from) if from % WORD == 0 => words[from / WORD],
                     Some(from) => words[from / WORD] >> (from % WORD) | words[from / WORD + 1] << (WORD - from % WORD),
-                    // The first word of the first block in which bits have neighbours: it begins with bits that have none.
+                    // The word begins with bits of the block that have no bit at that distance.
                     None => words[0] << (distance - word * WORD),
                 };
                 words[word] ^= before & bits;
@@ -118,8 +119,8 @@ impl Bitmap {
         }
     }
 
-    /// Prefix sums modulo 2 along rows of at most a word, and over the rows of each slice: each of the two only if its axis is in `axes`. Takes one row after
-    /// the other.
+    /// Prefix sums modulo 2 along rows of at most a word if axis 0 is in `axes`, and over the rows of each slice if axis 1 is in
+    /// `axes`.
     fn sum_row_by_row(&mut self, row: usize, rows: usize, axes: Axes) {
         let (along_rows, over_rows) = (axes.contains(0), axes.contains(1));
         if !along_rows && !over_rows {
@@ -127,7 +128,7 @@ impl Bitmap {
         }
         let words = &mut self.words[..];
         let of_row = u64::MAX >> (WORD - row);
-        // A row begins at bit `shift` of `word`. The sums that the word has before this bit are in `summed` until the word is full.
+        // A row begins at bit `shift` of `word`. The sums of the word's earlier bits wait in `summed` until the word is full.
         let (mut word, mut shift, mut summed) = (0, 0, 0);
         for _ in 0..self.len / (row * rows) {
             let mut above = 0;
@@ -164,7 +165,8 @@ impl Bitmap {
             *word = sum_word(*word) ^ carried;
             carried = (word.cast_signed() >> (WORD - 1)).cast_unsigned();
         }
-        // These are sums from the chunk's start. The sum before each row is subtracted again, from the last row on.
+        // These sums begin at the chunk's start, not at the row's. So the sum before each row is taken out of the row, from the
+        // last row on.
         for start in (row..self.len).step_by(row).rev() {
             let before = start - 1;
             if self.words[before / WORD] >> (before % WORD) & 1 == 1 {
@@ -211,14 +213,11 @@ fn copy_bits(source: &[u64], target: &mut [u64], range: Range<usize>) {
 mod tests {
     use super::*;
     use crate::predict::lorenzo;
+    use crate::random::Random;
 
     #[test]
     fn bits_are_what_integers_modulo_2_are() {
-        let mut state = 5u64;
-        let mut random = |limit: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % limit
-        };
+        let mut random = Random(1);
         for dims in [
             &[4000u64][..],
             &[1],
@@ -245,24 +244,20 @@ mod tests {
             for ones in [0, 1, 2, 7, elements / 100, elements / 3, elements] {
                 let mut integers = vec![0i8; elements];
                 for _ in 0..ones {
-                    integers[random(elements as u64) as usize] = 1;
+                    integers[random.below(elements as u64) as usize] = 1;
                 }
-                // Runs too.
-                let start = random(elements as u64) as usize;
+                // A run of ones as well.
+                let start = random.below(elements as u64) as usize;
                 integers[start..(start + 3 * ones).min(elements)].fill(1);
                 let mut bitmap = Bitmap::default();
                 bitmap.read(&integers).unwrap();
                 let expected: Vec<usize> = (0..elements).filter(|&index| integers[index] == 1).collect();
                 assert_eq!(bitmap.count(), expected.len());
                 assert!(bitmap.indices().eq(expected.iter().copied()));
-                assert_eq!(bitmap.run_count(), bitmap.runs().count());
                 for run in bitmap.runs() {
                     assert!(run.end == elements || integers[run.end] == 0);
                 }
-                let mut set = Bitmap::default();
-                set.clear(elements).unwrap();
-                expected.iter().for_each(|&index| set.set(index));
-                assert_eq!(set.words, bitmap.words);
+                assert_eq!(Bitmap::of(elements, expected).words, bitmap.words);
 
                 for byte in 0..=Axes::all(&shape).to_byte() {
                     let axes = Axes::from_byte(byte, &shape).unwrap();

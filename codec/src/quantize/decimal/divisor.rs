@@ -11,39 +11,25 @@ const DIVISORS: [u64; 22] = [
 ];
 /// Number of values of a chunk on which the divisors are tried.
 const SAMPLE: usize = 128;
-/// Distance from a sampled value to the next, in 2^-32 of the chunk's length and modulo that length. It is the golden ratio: no row length puts all sampled
-/// values in one column.
+/// Distance from a sampled value to the next, as a 32-bit fraction of the chunk's length. The sample goes round the chunk. The
+/// distance is the golden ratio, so that no row length puts all sampled values in one column.
 pub const SAMPLE_STRIDE: u32 = 0x9e37_79b9;
 /// Fewest sampled values that a divisor must restore.
 const LEAST_RESTORED: usize = 32;
-/// A divisor must restore this share of the sampled values that count, in eighths. A half of the multiples of any step are multiples of twice that step.
+/// A divisor must restore this share of the sampled values that count, in eighths. It is above one half, because a divisor of
+/// half the right size restores half of all decimals.
 const LEAST_EIGHTHS_RESTORED: usize = 5;
-/// Of the divisors that restore the most values, or at most 1 / this fewer, the least is taken.
+/// Let `n` be the greatest number of values that a divisor restores. The least divisor is taken of those that restore at least
+/// `n - n / SLACK_DIVISOR` values.
 const SLACK_DIVISOR: usize = 16;
-/// A value counts for a divisor if its code is below 1 / this of [`Value::SAFE_CODE_LIMIT`]. By chance, larger codes restore values that are no decimals.
+/// A value counts for a divisor if its code is below [`Value::SAFE_CODE_LIMIT`], divided by this. By chance, larger codes restore
+/// values that are no decimals.
 pub const CHANCE: f64 = 8.0;
 
-/// The grid of the divisor that restores the bits of most values, if a sample shows one. `spacing` is that of the lattice of
-/// [`crate::quantize::lattice::exact_spacing`]: the grid's step must be greater to be of use.
+/// The grid of the divisor that restores the bits of most sampled values, if there is one. `spacing` is that of
+/// [`crate::quantize::lattice::exact_spacing`]. There must be no such lattice, or its spacing must be less than the grid's step,
+/// so that the grid's codes are smaller.
 pub(crate) fn exact_grid<V: Value>(chunk: &[u8], order: ByteOrder, spacing: Option<f64>) -> Option<Decimal> {
-    sampled_grid::<V>(chunk, order).filter(|grid| spacing.is_none_or(|spacing| spacing < grid.step()))
-}
-
-/// The index, below `count`, of the value with a number in the sample. Any first part of a sample is spread over the chunk.
-#[inline]
-pub(crate) fn sampled_index(number: usize, count: usize) -> usize {
-    let fraction = SAMPLE_STRIDE.wrapping_mul(number as u32);
-    ((u128::from(fraction) * count as u128) >> 32) as usize
-}
-
-/// Whether a code of this magnitude tells decimals from other values.
-#[inline]
-pub(crate) fn is_telling<V: Value>(code: f64) -> bool {
-    code < V::SAFE_CODE_LIMIT / CHANCE
-}
-
-/// The grid of the least of the divisors that restore about the most values of a sample.
-fn sampled_grid<V: Value>(chunk: &[u8], order: ByteOrder) -> Option<Decimal> {
     let count = chunk.len() / V::SIZE;
     let sampled = count.min(SAMPLE);
     let mut values = [V::default(); SAMPLE];
@@ -54,7 +40,22 @@ fn sampled_grid<V: Value>(chunk: &[u8], order: ByteOrder) -> Option<Decimal> {
     let restored = grids.map(|grid| restored(&values[..sampled], &grid));
     let most = restored.into_iter().max().filter(|&most| most >= LEAST_RESTORED)?;
     let enough = most - most / SLACK_DIVISOR;
-    grids.into_iter().zip(restored).find(|&(_, restored)| restored >= enough).map(|(grid, _)| grid)
+    let (grid, _) = grids.into_iter().zip(restored).find(|&(_, restored)| restored >= enough)?;
+    spacing.is_none_or(|spacing| spacing < grid.step()).then_some(grid)
+}
+
+/// Index of a sampled value, by its number in the sample, in a chunk of `count` values. The first values of a sample, however
+/// many they are, are spread over the chunk.
+#[inline]
+pub(crate) fn sampled_index(number: usize, count: usize) -> usize {
+    let fraction = SAMPLE_STRIDE.wrapping_mul(number as u32);
+    ((u128::from(fraction) * count as u128) >> 32) as usize
+}
+
+/// Whether a code of this magnitude tells decimals from other values.
+#[inline]
+pub(crate) fn is_telling<V: Value>(code: f64) -> bool {
+    code < V::SAFE_CODE_LIMIT / CHANCE
 }
 
 /// Number of sampled values that a grid restores; 0 if it restores too small a share of those that count. Zeros do not count: every grid restores them.
@@ -77,11 +78,12 @@ fn restored<V: Value>(sample: &[V], grid: &Decimal) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quantize::chunk_of;
     use crate::quantize::lattice;
 
     fn divisor_of<V: Value>(values: &[f64]) -> Option<u64> {
-        let mut chunk = vec![0; values.len() * V::SIZE];
-        V::write_all(values, V::round_from, ByteOrder::Big, &mut chunk);
+        let values: Vec<V> = values.iter().copied().map(V::round_from).collect();
+        let chunk = chunk_of(&values, ByteOrder::Big);
         let spacing = lattice::exact_spacing::<V>(&chunk, ByteOrder::Big);
         exact_grid::<V>(&chunk, ByteOrder::Big, spacing).map(|grid| grid.divisor())
     }
@@ -100,7 +102,7 @@ mod tests {
         for divisor in DIVISORS.into_iter().filter(|&divisor| divisor > 2) {
             assert_eq!(divisors_of(&decimals(divisor as f64)), [Some(divisor); 2]);
         }
-        // One value that is no half takes the others off the lattice of 1/2.
+        // With one value that is no half, the values have no lattice of 1/2.
         let mut halves = decimals(2.0);
         halves[500] = 0.3;
         assert_eq!(divisors_of(&halves), [Some(2); 2]);

@@ -1,4 +1,4 @@
-//! FORMAT.md §5.6 word for word, one value at a time: the grid of quotients and its encoder are tested against it.
+//! FORMAT.md §5.6 word for word, one value at a time: the grid of quotients and its encoder.
 
 use crate::number::value::Value;
 

@@ -1,4 +1,4 @@
-//! FORMAT.md §4 and §6.1 word for word, one exception at a time: the list of exceptions and their mask are tested against it.
+//! FORMAT.md §4 and §6.1 word for word, one exception at a time: the list of exceptions and their mask.
 
 use crate::layout::{Axes, Shape};
 use crate::number::element::Element;
@@ -68,7 +68,7 @@ pub(super) fn predict_mask(mask: &[bool], shape: &Shape) -> (Axes, Vec<i8>) {
     candidates.into_iter().min_by_key(|(_, differences)| ones(differences)).unwrap()
 }
 
-/// Decoder: the exception mask from differences, of whose sums the lowest bit counts.
+/// Decoder: the exception mask, which is the lowest bits of the differences' sums.
 pub(super) fn restore_mask(differences: &[i8], shape: &Shape, axes: Axes) -> Vec<bool> {
     lorenzo::plain::sums(differences, shape, axes).into_iter().map(|sum| sum & 1 == 1).collect()
 }

@@ -45,7 +45,7 @@ fn edge_values_are_never_certain_by_mistake() {
     }
     for value in [0.0, -0.0, 1e-40, -1e-45, f32::MIN_POSITIVE] {
         assert!(fast.codes(&[value], &mut code).codes_are_certain && code == [0], "{value}");
-        // Close to position 0, they may be on it: only the second look finds that they keep it.
+        // These values may be on position 0. Only `mark_uncertain` finds that they keep it.
         assert!(!fast.residuals(&[value], &[8], &mut residual, &mut position), "{value}");
         fast.mark_uncertain(&[value], &[8], &mut mark);
         assert_eq!((mark[0] >> 31, residual, position), (0, [-1], [0]), "{value}");
@@ -101,7 +101,7 @@ fn certain_residuals_are_those_of_f64() {
                 steps = fine.value(prediction) / quantizer.step() + distance;
             }
             let value = (steps * quantizer.step()) as f32;
-            // Values that are off a tie or a position by one rounding error.
+            // A value on a position. Its neighbours in binary32 are tried as well, and those of the value before.
             let exact = fine.restore(prediction.clamp(-70_000, 70_000) + worth * (i as i32 % 3) + [0, 3][i % 2]);
             for value in [value, exact].into_iter().flat_map(|value| [value, value.next_up(), value.next_down()]) {
                 let (mut residual, mut position, mut mark) = ([0], [0], [0]);

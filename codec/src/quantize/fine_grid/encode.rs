@@ -1,27 +1,27 @@
 //! Values → residuals on the fine grid (FORMAT.md §5.2, rules 1 to 4 of the encoder), the positions that these lead to, and exceptions.
 //!
-//! There are three ways. The first two take all values of a call at once, without a branch for each value. The values of a call, 64 at most, are a part. The
-//! third way takes one value by the rules, in f64. Where one of the first two ways is certain of a result, the third way would give an equal one.
+//! A call takes a part of at most 64 values. There are three ways to encode. The first two take all values of a part at once,
+//! without a branch for each value. The third takes one value by the rules. Where the first or the second way is certain of a
+//! result, the third would give the same result.
 //!
 //! ```text
-//! encode_fast      computes in the type of the values; returns false if it is not certain of all results, or if there is no fast
-//!                  path for the grid or for the part's length
-//! encode_and_mark  computes in f64; no residual is an escape; marks the values for which that may be wrong. It does not
-//!                  look for masked fills: callers pass none, or overwrite the results for them
-//! encode_one       computes in f64; one value by the rules
+//! encode_fast      computes in the type of the values; returns false if a result is not certain, or if there is no fast path
+//! encode_and_mark  computes in f64, as if no residual were an escape; marks results that may be wrong
+//! encode_one       computes in f64, by the rules
 //! ```
 //!
-//! `encode` calls `encode_fast` unless `had_excluded` is set. Where the results are not certain, it takes these steps. If a search, in step 1 or 3, finds
-//! excluded values, the part is encoded with other values in their place, and the remaining steps are left out.
+//! `encode` takes these steps, and ends when all results are certain:
 //!
-//! 1. If a value is a masked fill, or `had_excluded` is set, the part is searched for excluded values. If there are none, `encode_fast` is called.
-//! 2. Where the fast path is in f32, `FastF32::mark_uncertain` marks those of its results that may be wrong. Otherwise `encode_and_mark` encodes the part.
-//! 3. If more than [`MAX_MARKED_VALUES`] are marked, the part is searched for excluded values. If it has none and the marks are those of f32,
-//!    `encode_and_mark` encodes it.
-//! 4. `encode_one` encodes the marked values.
+//! 1. `encode_fast` encodes the part, unless `had_excluded` is set.
+//! 2. If a value is a masked fill, or `had_excluded` is set, the part is searched for excluded values. If it has some, it is
+//!    encoded with other values in their place, and no step follows. If it has none, `encode_fast` encodes it.
+//! 3. `FastF32::mark_uncertain` marks results of a fast path in f32. Without such a path, `encode_and_mark` encodes the part.
+//! 4. If more than [`MAX_MARKED_VALUES`] results are marked, the part is searched as in step 2. If it has no excluded values and
+//!    the marks are those of f32, `encode_and_mark` encodes it.
+//! 5. `encode_one` encodes the values of marked results.
 //!
-//! A mark is an integer whose highest bit is 1 where a result may be wrong; its other bits mean nothing. Excluded values, such as masked fills, come in
-//! regions. Without replacements, each of them would take the slow way through [`FineGrid::encode_one`].
+//! Bit 31 of a mark is 1 where a result may be wrong; the other bits mean nothing. Excluded values, such as masked fills, come in
+//! regions. Without replacements, each of them would need `encode_one`.
 
 use super::{
     ESCAPE_BASE, ESCAPE_FROM, FineGrid, aligned, is_escape, off_grid, on_grid_of, position_at, sign_unless_zero, to_grid,
@@ -43,7 +43,7 @@ const F64_MARGIN: f64 = 1e-6;
 pub const MAX_VALUES_PER_CALL: usize = 64;
 
 impl<V: Value> FineGrid<V> {
-    /// Whether the fast path is for [`MAX_VALUES_PER_CALL`] values only, and not for fewer. This is so for types of 64 bits.
+    /// Whether the fast path is for [`MAX_VALUES_PER_CALL`] values only, and not for fewer. This holds for types of 64 bits.
     pub const FAST_PATH_NEEDS_WHOLE_PARTS: bool = V::SIZE == size_of::<f64>();
 
     /// Encodes values against predictions on the fast path. Returns true if all results are certain and there is no exception; otherwise residuals and
@@ -80,7 +80,7 @@ impl<V: Value> FineGrid<V> {
             if excluded != 0 {
                 return self.encode_with_excluded(values, excluded, predictions, residuals, positions);
             }
-            // No value is a masked fill: it would be excluded. So `had_excluded` was set, and the fast path was not tried.
+            // No value is excluded, and so none is a masked fill: step 1 was left out.
             if self.encode_fast(values, predictions, residuals, positions) {
                 return 0;
             }
@@ -91,14 +91,14 @@ impl<V: Value> FineGrid<V> {
             Some(fast_f32) => fast_f32.mark_uncertain(values, predictions, marks),
             None => self.encode_and_mark(values, predictions, residuals, positions, marks),
         }
-        // A value without a mark keeps its result, which is right: `encode_and_mark` has just written it, or, if `self.fast_f32` is there, `encode_fast` has
-        // written it earlier. Most rows that come here have one marked value.
+        // A value without a mark has its result already, from `encode_and_mark` or from `encode_fast`. Most parts that come here
+        // have one marked value.
         if count(marks) > MAX_MARKED_VALUES {
             let excluded = self.search_excluded(values, had_excluded);
             if excluded != 0 {
                 return self.encode_with_excluded(values, excluded, predictions, residuals, positions);
             }
-            // f32 has marked too many: f64 marks fewer.
+            // f64 marks fewer values than f32.
             if self.fast_f32.is_some() {
                 self.encode_and_mark(values, predictions, residuals, positions, marks);
             }
@@ -106,7 +106,7 @@ impl<V: Value> FineGrid<V> {
         self.encode_marked(values, predictions, residuals, positions, marks)
     }
 
-    /// Returns a bit for each value, the first one's lowest: 1 for an excluded value. Sets `had_excluded` if there is one, and clears it if not.
+    /// Returns a bit for each value, the first value's lowest: 1 for an excluded value. Sets `had_excluded` if there is one, and clears it if not.
     #[inline(always)]
     fn search_excluded(&self, values: &[V], had_excluded: &mut bool) -> u64 {
         let excluded = self.excluded.bits(values);
@@ -114,7 +114,8 @@ impl<V: Value> FineGrid<V> {
         excluded
     }
 
-    /// Encodes values of which some are excluded: `excluded` has a bit for each value, 1 for an excluded one, which is an exception.
+    /// Encodes values of which some are excluded. `excluded` has a bit for each value, 1 for an excluded value. Excluded values
+    /// are exceptions.
     #[inline(never)]
     fn encode_with_excluded(
         &self,
@@ -137,9 +138,9 @@ impl<V: Value> FineGrid<V> {
                     to_grid::<V>(positions);
                     return;
                 }
-                // A replacement is about a quarter of a spacing above its prediction, and on no position. So its residual is 0, and a fast
-                // path is certain of it unless the prediction is near the limit or beyond it. If the fast path returns false, for
-                // whatever reason, the loop below sets residual 0 and the position of each replacement, and clears its mark.
+                // A replacement is about a quarter of a spacing above its prediction, and on no position. So its residual is 0,
+                // and the fast path is certain of it unless the prediction is near the limit. If `encode_fast` returns false, the
+                // loop below sets the results of all replacements.
                 let eighth = self.step / f64::from(POSITIONS_PER_STEP);
                 for ((other, &value), &prediction) in replaced.iter_mut().zip(values).zip(predictions) {
                     let replacement = V::round_from((f64::from(prediction) + 0.25) * eighth);
@@ -180,8 +181,8 @@ impl<V: Value> FineGrid<V> {
         exceptions
     }
 
-    /// Encodes values as if no residual were an escape. Bit 31 of a value's mark is 1 if the result may be wrong. Whether
-    /// a value has the bits of a masked fill value is not tested. So callers pass no such value, or overwrite its result.
+    /// Encodes values as if no residual were an escape. Bit 31 of a value's mark is 1 if the result may be wrong. Masked fills
+    /// get no mark: callers pass none, or overwrite their results.
     #[inline(always)]
     fn encode_and_mark(
         &self,
@@ -216,11 +217,12 @@ impl<V: Value> FineGrid<V> {
         }
     }
 
-    /// The fast path for values of type `f64`: returns whether the results of all values are certain. It need not compare the error with the bound,
-    /// which is half a step. Where the distance from the prediction differs by [`F64_MARGIN`] from every tie, the error is less than half a step, and no
-    /// rounding to a smaller type follows that could enlarge it. Nor need it compare the position with its limit: the value has at most
-    /// [`Value::STEPS_LIMIT`] - 2 steps, and its position is less than a step away. Returns false for fewer than [`MAX_VALUES_PER_CALL`] values, for other types, and where
-    /// the value of a position may be infinite.
+    /// The fast path for values of type `f64`. Returns whether the results of all values are certain. Returns false for fewer
+    /// than [`MAX_VALUES_PER_CALL`] values, for other types, and where the value of a position may be infinite.
+    ///
+    /// The error is not compared with the bound, which is half a step: it is less where the distance from the prediction differs
+    /// from every tie by [`F64_MARGIN`]. The position is not compared with its limit: the value has at most
+    /// [`Value::STEPS_LIMIT`] - 2 steps, and its position is less than a step away.
     #[inline(always)]
     fn encode_fast_in_f64(&self, values: &[V], predictions: &[i32], residuals: &mut [i32], positions: &mut [i32]) -> bool {
         const LEN: usize = MAX_VALUES_PER_CALL;
@@ -288,9 +290,8 @@ impl<V: Value> FineGrid<V> {
             let leaves_nearest = (of_nearest - x).abs().to_bits().wrapping_sub(1)
                 & !sign_unless_zero(off_grid::<V>(nearest))
                 & sign_unless_zero(nearest.wrapping_sub(position));
-            // Bit 63 is 1 where the error is above the bound, where the residual reaches `ESCAPE_FROM`, where the value or the position has
-            // `Value::STEPS_LIMIT` steps or more, where the value is NaN, or where it is on another position. The position `-position_limit` is allowed but
-            // marked, too: `encode_one` decides on it. `fast_f32` explains such comparisons.
+            // Bit 63 is 1 where the value is NaN, misses the bound, or leaves the position that it is on. It is also 1 where the
+            // residual, the steps or the position are too large. The position `-position_limit` is marked, though it is allowed.
             wide_marks[at] = self.bound.to_bits().wrapping_sub(error.to_bits())
                 | below_escapes.wrapping_sub((sum - ROUNDING).abs().to_bits())
                 | below_limit.wrapping_sub(steps.abs().to_bits())
@@ -304,7 +305,7 @@ impl<V: Value> FineGrid<V> {
 
     /// Residual and position of a value by the rules of FORMAT.md §5.2; `None` for an exception.
     fn encode_one(&self, value: V, prediction: i32) -> Option<(i32, i32)> {
-        if !self.may_have_position(value) {
+        if self.fills.has(value) {
             return None;
         }
         let (nearest, exact) = self.position(value)?;
@@ -327,13 +328,6 @@ impl<V: Value> FineGrid<V> {
     #[inline(always)]
     fn has_fills(&self, values: &[V]) -> bool {
         !self.fills.is_none() && self.fills.has_any(values)
-    }
-
-    /// Whether rule 1 may let the value pass: it is no masked fill, and its number of steps, before rounding, is below the limit.
-    /// The second test is not in the format: it follows from the test of [`FineGrid::position`].
-    #[inline(always)]
-    fn may_have_position(&self, value: V) -> bool {
-        !self.fills.has(value) && (value.to_f64() * self.inverse_step).abs() < V::STEPS_LIMIT
     }
 
     /// Whether a position has few enough steps, and its restored value differs from `value` by the bound at most.

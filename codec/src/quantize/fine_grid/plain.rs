@@ -1,4 +1,4 @@
-//! FORMAT.md §5.2 word for word, one value at a time: the fine grid and its encoder are tested against it.
+//! FORMAT.md §5.2 word for word, one value at a time: the fine grid and its encoder.
 
 use crate::number::value::Value;
 use crate::quantize::fills::Fills;

@@ -1,4 +1,4 @@
-//! FORMAT.md §5.4 word for word, one value at a time and in 128 bits: the steps of integers are tested against it.
+//! FORMAT.md §5.4 word for word, one value at a time and in 128 bits: the steps of integers.
 
 use crate::number::integer::Integer;
 use crate::quantize::fills::Fills;

@@ -1,4 +1,4 @@
-//! FORMAT.md §5.5 word for word, one value at a time: the steps of the logarithm and their encoder are tested against it.
+//! FORMAT.md §5.5 word for word, one value at a time: the steps of the logarithm and their encoder.
 
 use crate::number::value::Value;
 
@@ -51,7 +51,7 @@ pub(super) struct Plain<V> {
 }
 
 impl<V: Value> Plain<V> {
-    /// Numbers of the last terms of `L` and of `E`.
+    /// Numbers of the last terms of `L` and of `exp2`.
     const LAST: (u32, u32) = if V::SIZE == 8 { (10, 14) } else { (5, 8) };
 
     /// Encoder: the grid for a chunk.

@@ -4,8 +4,10 @@ use super::*;
 use crate::entropy::alphabet::{ALPHABET, CodeLengths, SYMBOLS};
 use crate::entropy::codebook::{ENTRIES, canonical_codes, fill_decode_table};
 use crate::entropy::tokens::plain::{self as tokens, Token};
+use crate::random::Random;
 
-/// Codes: `0` the difference 0, `10` a run of 4 or 5 zeros, `110` the class of magnitudes 16 to 23, `1110` a difference of 1, `1111` the last class.
+/// Code `0` is the difference 0, `10` a run of 4 or 5 zeros, `110` the class of magnitudes 16 to 23, `1110` a difference of 1,
+/// `1111` the last class.
 const BOOK: CodeLengths = {
     let mut lengths = [0; SYMBOLS];
     (lengths[30], lengths[2], lengths[46], lengths[31], lengths[75]) = (1, 2, 3, 4, 4);
@@ -85,19 +87,19 @@ fn a_block_takes_exactly_its_words_and_extra_bits() {
         let (tokens, values) = example();
         let (words, mut extra) = block(&tokens, lanes);
         let len = values.len();
-        let with = |words: &[u16], extra: &[u8], why| Block { words, lanes, extra }.refused(len, why);
+        let refused = |words: &[u16], extra: &[u8], why| Block { words, lanes, extra }.refused(len, why);
         assert_eq!(Block { words: &words, lanes, extra: &extra }.decoded(len), Ok(values));
         for word in [0, 1, 0x8000] {
-            with(&[&words[..], &[word]].concat(), &extra, BEHIND);
-            with(&[&words[..], &[0; 100], &[word]].concat(), &extra, BEHIND);
+            refused(&[&words[..], &[word]].concat(), &extra, BEHIND);
+            refused(&[&words[..], &[0; 100], &[word]].concat(), &extra, BEHIND);
         }
-        with(&words, &extra[..extra.len() - 2], "extra bits, it has");
-        with(&words, &[&extra[..], &[0, 0]].concat(), "extra bits, it has");
+        refused(&words, &extra[..extra.len() - 2], "extra bits, it has");
+        refused(&words, &[&extra[..], &[0, 0]].concat(), "extra bits, it has");
         let used = tokens.iter().map(|&(symbol, _)| usize::from(ALPHABET[usize::from(symbol)].extra_bits)).sum::<usize>();
         assert!(used % 16 != 0, "{used} bits leave some of the last word");
         for bit in used..8 * extra.len() {
             extra[bit / 8] ^= 1 << (bit % 8);
-            with(&words, &extra, BEHIND);
+            refused(&words, &extra, BEHIND);
             extra[bit / 8] ^= 1 << (bit % 8);
         }
     }
@@ -122,21 +124,18 @@ fn each_bit_of_the_words_counts() {
 
 #[test]
 fn any_words_are_what_the_plain_definition_reads() {
-    let mut state = 1u64;
-    let mut random = |below: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 33) % below
-    };
+    let mut random = Random(1);
     let mut accepted = 0;
     for _ in 0..20_000 {
-        let lanes = if random(2) == 0 { LaneCount::Few } else { LaneCount::All };
-        // Few bits that are 1, so that blocks end within the words.
-        let mut words: Vec<u16> = (0..random(100)).map(|_| if random(4) == 0 { 1 << random(16) } else { 0 }).collect();
-        if random(2) == 0 {
+        let lanes = if random.below(2) == 0 { LaneCount::Few } else { LaneCount::All };
+        // Few bits are 1, so that blocks end within the words.
+        let mut words: Vec<u16> =
+            (0..random.below(100)).map(|_| if random.below(4) == 0 { 1 << random.below(16) } else { 0 }).collect();
+        if random.below(2) == 0 {
             words.truncate(words.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1));
         }
-        let extra = vec![0; 2 * random(3) as usize];
-        accepted += usize::from(Block { words: &words, lanes, extra: &extra }.decoded(random(120) as usize).is_ok());
+        let extra = vec![0; 2 * random.below(3) as usize];
+        accepted += usize::from(Block { words: &words, lanes, extra: &extra }.decoded(random.below(120) as usize).is_ok());
     }
     assert!(accepted > 100, "{accepted} blocks were accepted");
 }
@@ -167,8 +166,8 @@ fn blocks_of_other_lengths_are_refused() {
     for lanes in [LaneCount::Few, LaneCount::All] {
         let (tokens, values) = example();
         let (words, extra) = block(&tokens, lanes);
-        // Shorter blocks leave bits or words behind their last token. A block that is up to three values shorter need not: the codes of
-        // the last three values are a bit of 0 each.
+        // Shorter blocks leave bits or words behind their last token. But the codes of the last three values are a bit of 0 each,
+        // which leaves no trace.
         for len in 0..values.len() - 3 {
             assert!(Block { words: &words, lanes, extra: &extra }.decoded(len).is_err(), "{len} values");
         }
@@ -178,7 +177,7 @@ fn blocks_of_other_lengths_are_refused() {
         block.refused(5, "a run ends 1 values behind the block");
         block.refused(2, "a run ends 4 values behind the block");
         block.refused(1, BEHIND);
-        // Words that are missing are zeros, and so are all codes behind the last word.
+        // Missing words are read as zeros, and a code of zeros is the difference 0.
         assert_eq!(block.decoded(9), Ok(vec![16, 0, 0, 0, 0, 0, 0, 0, 0]));
         let empty = Block { words: &[], lanes, extra: &[] };
         assert_eq!(empty.decoded(3000), Ok(vec![0; 3000]));

@@ -1,8 +1,8 @@
 //! Coding of 32 lanes with AVX-512. Their definition is [`super::encode_lanes`].
 //!
-//! A register has 16 bits of each lane. The pending bits of a lane are the highest ones of its 16 bits, and so are those of a code in the table. A round takes
-//! some 15 instructions for all lanes. The words that it fills go to a queue, with their indices: a loop over the words of one round would end at another
-//! number each time, which a CPU cannot foresee.
+//! A register has 16 bits of each lane. The pending bits of a lane are the highest ones of its 16 bits, and so are those of a
+//! code in the table. The words that a round fills go to a queue, with their indices. A loop over the words of each round would
+//! end after a number of words that a CPU cannot predict.
 
 use std::arch::x86_64::__m512i;
 
@@ -10,15 +10,16 @@ use pulp::bytemuck::cast;
 use pulp::x86::V4;
 
 use super::super::LANES;
+use super::WORDS;
 use crate::entropy::codebook::MAX_CODE_BITS;
 
-/// Symbols of the table. Those without a code have an entry of 0.
+/// Number of symbols of the table. Symbols without a code have an entry of 0.
 const TABLE: usize = 128;
 /// A symbol without a code, which changes no lane.
 const NO_SYMBOL: u8 = 127;
 /// Rounds whose words are in the queue at a time.
 const QUEUED_ROUNDS: usize = 32;
-/// Bits of an entry that are its length. The code is in the bits above them, from the highest one down.
+/// Number of an entry's lowest bits that hold the code's length. The code is in the bits above them, from the highest bit down.
 const LENGTH_BITS: u32 = 4;
 const _: () = assert!(MAX_CODE_BITS as u32 + LENGTH_BITS <= u16::BITS);
 /// The odd elements of 16 bits: the upper halves of elements of 32 bits.
@@ -26,16 +27,17 @@ const UPPER_HALVES: u32 = 0xaaaa_aaaa;
 
 /// The lanes between two rounds.
 struct Lanes {
-    /// Bits of each lane that make no whole word yet, the first one highest; bits behind them are 0. 16 bits a lane.
+    /// Bits of each lane that make no whole word yet, 16 bits a lane. The first bit is the highest; bits behind the last are 0.
     pending: __m512i,
-    /// Their number, 0 to 15. 16 bits a lane.
+    /// Number of each lane's pending bits, 0 to 15. 16 bits a lane.
     bits: __m512i,
-    /// Of each half of the lanes, 32 bits a lane: the index of the word for the pending bits is in the lower 16 bits, that of the lane's word after it in the
-    /// upper 16.
+    /// Indices of each half of the lanes, 32 bits a lane. The lower 16 bits are the index of the word for the pending bits, the
+    /// upper 16 bits that of the lane's next word.
     indices: [__m512i; 2],
 }
 
-/// Words that are whole: the index in the lower 16 bits, the word in the upper 16. A round adds at most [`LANES`], and overwrites 16 elements behind them.
+/// Whole words, each with its index in the lower 16 bits and the word in the upper 16. A round adds at most [`LANES`] words. It
+/// writes up to 16 elements behind them.
 struct Queue {
     words: [u32; QUEUED_ROUNDS * LANES + 16],
     len: usize,
@@ -43,7 +45,7 @@ struct Queue {
 
 /// Codes the symbols of a block and writes its words. Returns the number of words that the lanes ask for. `codes` are those of [`super::Encoder::encode`].
 #[inline(always)]
-pub(super) fn encode_lanes(v4: V4, symbols: &[u8], codes: &[u32; 256], words: &mut [u16; 1 << 16]) -> usize {
+pub(super) fn encode_lanes(v4: V4, symbols: &[u8], codes: &[u32; 256], words: &mut [u16; WORDS]) -> usize {
     let table = table(codes);
     words[..2 * LANES].fill(0);
     let indices: [u32; LANES] = std::array::from_fn(|lane| (lane | (LANES + lane) << 16) as u32);
@@ -87,7 +89,8 @@ fn table(codes: &[u32; 256]) -> [[__m512i; 2]; 2] {
 }
 
 impl Lanes {
-    /// Codes a token of each lane. Puts the words that this fills into the queue; each gives the lane's word after the next one the index `end` and raises it.
+    /// Codes a token of each lane. Words that become full go into the queue. For each of them the lane gets a next word with the
+    /// index `end`, which grows by 1.
     #[inline(always)]
     fn code(&mut self, v4: V4, table: &[[__m512i; 2]; 2], symbols: &[u8; LANES], end: &mut u32, queue: &mut Queue) {
         let (f, bw) = (v4.avx512f, v4.avx512bw);
@@ -99,9 +102,9 @@ impl Lanes {
         let codes = f._mm512_xor_si512(entries, lengths);
         let words = f._mm512_or_si512(self.pending, bw._mm512_srlv_epi16(codes, self.bits));
         let counts = bw._mm512_add_epi16(self.bits, lengths);
-        // Counts are below 32.
+        // Counts are below 32, so that bit 4 says that a word is full.
         let full = bw._mm512_test_epi16_mask(counts, cast([16u16; LANES]));
-        // Bits of the code beyond the word; a shift by 16 leaves none.
+        // Bits of the code behind the word's end. A shift by 16 leaves none.
         let beyond = bw._mm512_sllv_epi16(codes, bw._mm512_sub_epi16(cast([16u16; LANES]), self.bits));
         self.pending = bw._mm512_mask_blend_epi16(full, words, beyond);
         self.bits = f._mm512_and_si512(counts, cast([15u16; LANES]));

@@ -82,8 +82,8 @@ fn token(random: &mut Random, symbols: Range<usize>) -> Token {
 #[test]
 fn rounds_of_every_mixture_have_the_plain_values() {
     let mut random = Random(1);
-    // How many of 32 tokens, on average, are runs, classes, and classes that are wide for some or all types of integers. Some mixtures
-    // have about as many of a kind as the limits between the paths of `expand`.
+    // Of 32 tokens, how many are runs, classes, and classes that are wide for some or all types of integers, on average. Some
+    // mixtures are near the limits between the paths of `expand`.
     for [runs, classes, wide] in [
         [0, 0, 0],
         [0, 3, 0],
@@ -138,7 +138,7 @@ fn runs_may_end_with_the_block_and_not_behind_it() {
             for (symbol, extra) in [(0, 0), (14, 0), (8, 31), (105, 0), (86, 3)] {
                 let tokens: Vec<Token> = [&vec![(31, 0); before][..], &[(symbol, extra)]].concat();
                 check_all(&tokens, filler);
-                // In a block that is a value shorter, the run is over its end: no token behind it is read.
+                // In a block that is one value shorter, the run reaches over the end.
                 let (bits, extra) = extra_bytes(&tokens);
                 let len = plain::expand(&tokens).len();
                 let mut values = vec![7i32; len - 1];
@@ -162,8 +162,8 @@ fn runs_may_end_with_the_block_and_not_behind_it() {
 }
 
 #[test]
-fn the_value_in_place_of_a_patch_is_a_patch_itself() {
-    // -32768 fits 16 bits. But it is the placeholder for differences that do not fit, so a difference of -32768 becomes a patch, too.
+fn a_difference_that_equals_the_placeholder_is_a_patch() {
+    // -32768 fits 16 bits, but it is the placeholder.
     let ends = [(63, 1), (63, 0), (62, (1 << 15) - 1), (62, (1 << 15) - 2), (63, 3)];
     assert_eq!(plain::expand(&ends), [-32_768, 32_768, -32_767, 32_767, -32_769]);
     for before in [0, 31, 40] {

@@ -10,7 +10,7 @@ use super::super::extra_bits::{RoundBits, WINDOW_BITS};
 use super::{Lanes, Portable, RoundTokens, VectorOps, WORDS_OFFERED};
 use crate::entropy::codebook::{DecodeTable, MAX_CODE_BITS, NON_LITERAL_ENTRY, RUN_ENTRY, START_SHIFT, WIDE_ENTRY};
 
-/// A permutation hands out the words of eight lanes at a time.
+/// Hands out the words of eight lanes at a time, by a permutation.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Avx2(pub(in super::super) V3);
 
@@ -24,8 +24,9 @@ impl Avx2 {
     }
 }
 
-/// `set` has a bit for each of eight lanes, 1 if the lane takes a word. `HAND_OUT[set][lane]` is the index of the lane's word among the next eight words, or 0
-/// if it takes none. In bytes, because the decoding table needs much of the L1 cache.
+/// `set` has a bit for each of eight lanes, 1 if the lane takes a word. `HAND_OUT[set][lane]` is the index of the lane's word
+/// among the next eight words, or 0 if the lane takes none. The indices are bytes, because the decoding table needs much of the
+/// L1 cache.
 static HAND_OUT: [[u8; 8]; 256] = {
     let mut table = [[0; 8]; 256];
     let mut set = 0;
@@ -56,7 +57,7 @@ impl VectorOps for Avx2 {
         let fifteen: __m256i = cast([15u32; 8]);
         let mut any: __m256i = cast([0u32; 8]);
         let look_up = |buffer: u32| table[(buffer >> (32 - MAX_CODE_BITS)) as usize];
-        // The look-ups of all lanes before the first lane's shift: it is faster where each lane has one token.
+        // Where each lane has one token, look-ups for all lanes come before the first shift: this is faster.
         let looked_up = lanes.buffers.map(look_up);
         let (buffers, empty) = (lanes.buffers.as_chunks_mut::<8>().0, lanes.empty.as_chunks_mut::<8>().0);
         for (eight, found_entries) in tokens.entries.as_chunks_mut::<8>().0.iter_mut().enumerate() {
@@ -113,8 +114,8 @@ impl VectorOps for Avx2 {
         sums
     }
 
-    /// Reads the extra bits of four tokens at once. If four tokens together have more than [`WINDOW_BITS`], reads the extra bits of all
-    /// lanes again in portable code.
+    /// Reads the extra bits of four tokens at once. If four tokens have more than [`WINDOW_BITS`] together, portable code reads
+    /// the extra bits of all lanes again.
     #[inline(always)]
     fn take_extra_bits(self, entries: &[u32; LANES], bits: &mut RoundBits<'_>) -> [u32; LANES] {
         let (avx, avx2) = (self.0.avx, self.0.avx2);
@@ -148,13 +149,16 @@ mod tests {
     use super::*;
     use crate::entropy::lanes::FEW_LANES;
     use crate::entropy::lanes::extra_bits::{MAX_NARROW_EXTRA_BITS, narrow_extra};
+    use crate::random::Random;
 
-    /// Finds tokens in lanes of random bits by both, which must agree.
-    fn rounds_agree<const COUNT: usize>(v3: V3, table: &DecodeTable, random: &mut impl FnMut() -> u32) -> RoundTokens {
-        let mut one: Lanes<COUNT> =
-            Lanes { buffers: std::array::from_fn(|_| random()), empty: std::array::from_fn(|_| random() % 16) };
+    /// Finds tokens in lanes of random bits, by portable code and by AVX2. The tokens must be equal.
+    fn rounds_agree<const COUNT: usize>(v3: V3, table: &DecodeTable, random: &mut Random) -> RoundTokens {
+        let mut one: Lanes<COUNT> = Lanes {
+            buffers: std::array::from_fn(|_| random.next() as u32),
+            empty: std::array::from_fn(|_| random.below(16) as u32),
+        };
         let mut two = Lanes { buffers: one.buffers, empty: one.empty };
-        let next_words = std::array::from_fn(|_| random() as u16);
+        let next_words = std::array::from_fn(|_| random.next() as u16);
         let a = Portable.decode_rounds(&mut one, table, &next_words);
         let b = Avx2(v3).decode_rounds(&mut two, table, &next_words);
         assert_eq!(
@@ -171,24 +175,17 @@ mod tests {
             println!("skipped: this CPU has no AVX2");
             return;
         };
-        let mut state = 1u64;
-        let mut random = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 32) as u32
-        };
-        let mut table = Box::new([0; 4096]);
-        for entry in table.iter_mut() {
-            *entry = random() & !15 | (1 + random() % 12);
-        }
+        let mut random = Random(1);
+        let table = Box::new(std::array::from_fn(|_| random.next() as u32 & !15 | (1 + random.below(12) as u32)));
         for _ in 0..2000 {
             rounds_agree::<FEW_LANES>(v3, &table, &mut random);
             let a = rounds_agree::<LANES>(v3, &table, &mut random);
             assert_eq!(Portable.payloads(&a.entries), Avx2(v3).payloads(&a.entries));
             assert_eq!(Portable.sums(&a.entries), Avx2(v3).sums(&a.entries));
-            // Up to 21 extra bits a token, so that those of four can exceed WINDOW_BITS.
-            let most = 1 + random() % u32::from(MAX_NARROW_EXTRA_BITS);
-            let entries = std::array::from_fn(|_| (random() % (most + 1)) << 4);
-            let bytes = std::array::from_fn(|_| random() as u8);
+            // The extra bits of four tokens can exceed WINDOW_BITS.
+            let most = 1 + random.below(MAX_NARROW_EXTRA_BITS.into());
+            let entries = std::array::from_fn(|_| (random.below(most + 1) as u32) << 4);
+            let bytes = std::array::from_fn(|_| random.next() as u8);
             let [mut one, mut two] = [(); 2].map(|()| RoundBits { bytes: &bytes, at: 5 });
             let (a, b) = (Portable.take_extra_bits(&entries, &mut one), Avx2(v3).take_extra_bits(&entries, &mut two));
             let own =

@@ -1,10 +1,11 @@
 use super::super::plain::{self, Token};
+use super::super::tests::list;
 use super::*;
 use crate::entropy::alphabet::Meaning;
 use crate::random::Random;
 use crate::simd::bytes;
 
-/// Makes tokens of segments. Keeps its buffers, so that a segment finds what the one before it has left.
+/// Makes tokens of segments. Keeps its buffers, which must not matter to the next segment.
 #[derive(Default)]
 struct Tokenizer {
     scratch: Scratch,
@@ -16,16 +17,7 @@ impl Tokenizer {
         self.extra.bits = 0;
         let mut symbols = vec![0xee; segment.len() + SLACK];
         let count = tokenize_segment(ops, segment, &mut symbols, &mut self.extra, &mut self.scratch).unwrap();
-        let mut at = 0;
-        let tokens = symbols[..count].iter().map(|&symbol| {
-            let begin = at;
-            at += usize::from(ALPHABET[usize::from(symbol)].extra_bits);
-            let words = self.extra.words(begin, at).unwrap();
-            (usize::from(symbol), words.iter().rev().fold(0, |value, &word| value << 16 | u64::from(word)))
-        });
-        let tokens = tokens.collect();
-        assert_eq!(at, self.extra.bits, "extra bits are left over");
-        tokens
+        list(&symbols[..count], &self.extra)
     }
 
     /// Compares the tokens with the plain ones.
@@ -51,8 +43,8 @@ fn segments_of_any_content_have_the_plain_tokens() {
     let mut tokenizer = Tokenizer::default();
     let mut random = Random(1);
     let mut below = |limit| random.below(limit).cast_signed();
-    // Of 64 values, how many are zeros, how many are 1 or -1, and how many have a class. Each of the three ways to write tokens gets
-    // some of these segments.
+    // Of 64 values, how many are zeros, how many are 1 or -1, and how many have a class. Each way to write tokens gets some of
+    // these segments.
     for [zeros, ones, classes] in
         [[0, 0, 0], [1, 1, 0], [60, 1, 1], [30, 5, 0], [30, 8, 4], [20, 8, 14], [20, 2, 30], [0, 0, 64], [62, 2, 0], [64, 0, 0]]
     {
@@ -122,7 +114,7 @@ fn runs_of_each_length_end_where_the_next_begin() {
 #[test]
 fn zeros_make_runs_from_three_in_two_stretches_on() {
     let mut tokenizer = Tokenizer::default();
-    // Stretches of one zero and of two: as many of both make runs, one more single zero does not.
+    // Stretches of one zero and of two zeros. There are runs if at least half of the stretches have two.
     for (singles, pairs, has_runs) in
         [(0, 1, true), (1, 1, true), (2, 1, false), (1, 0, false), (7, 7, true), (8, 7, false), (200, 200, true)]
     {

@@ -6,7 +6,7 @@ use crate::quantize::positions::SPACING_GROWS_FROM;
 use crate::quantize::quantizer::Quantizer;
 use crate::random::Random;
 
-/// Encodes a row by all ways that there are, for a level with any steps, and compares each value with the format's rules.
+/// Encodes a row in all ways, with each worth of a residual, and compares each value with the format's rules.
 fn check_row<V: Value>(plain: Plain, fills: Fills, values: &[V], predictions: &[i32]) {
     [8, 6, 4, 3, 2, 1].into_iter().for_each(|worth| check_row_with(worth, plain, fills, values, predictions));
 }
@@ -41,7 +41,7 @@ fn check_row_with<V: Value>(worth: i32, plain: Plain, fills: Fills, values: &[V]
         assert_eq!(exceptions.checked_shr(values.len() as u32).unwrap_or(0), 0, "bits behind the last value");
     }
     if fine.encode_fast(values, predictions, &mut residuals, &mut positions) {
-        (0..values.len()).for_each(|index| check("glance", index, Some((residuals[index], positions[index]))));
+        (0..values.len()).for_each(|index| check("encode_fast", index, Some((residuals[index], positions[index]))));
     }
     let mut marks = vec![0; values.len()];
     fine.encode_and_mark(values, predictions, &mut residuals, &mut positions, &mut marks);
@@ -53,7 +53,7 @@ fn check_row_with<V: Value>(worth: i32, plain: Plain, fills: Fills, values: &[V]
     }
 }
 
-/// Values of which most are in reach, some at ties, some on positions, some excluded, and predictions from good to far off.
+/// Most values are in reach; some are at ties, on positions, or excluded. Predictions are from good to far off.
 fn check_rows<V: Value>(steps_limit: i32, bounds: &[f64]) {
     let mut random = Random(1);
     for &bound in bounds {
