@@ -1,8 +1,8 @@
-//! Interpolation of small levels from tables, in place of [`super::slice_ring`], which takes too long for short rows.
+//! Interpolation of small levels from tables. [`super::slice_ring`] takes too long for short rows.
 //!
-//! A level's positions are in one dense buffer. It has a section for the next coarser level, then one for each parity class, and all sections
-//! have the extents of the coarser level. So a value's neighbours along an axis are at fixed distances, in every row. A table has the
-//! weight of each neighbour; neighbours beyond the level's ends weigh 0. Tables depend on the shape alone and are kept from chunk to chunk.
+//! A level's positions are in a buffer of slots. The buffer has a section for the next coarser level, then one for each parity class. All sections have the
+//! extents of the coarser level. So each value has its neighbours along an axis at the same distances. A table has the weight of each neighbour, 0 beyond the
+//! level's ends. Tables depend on the shape and on the kind of interpolation alone, and are kept from chunk to chunk.
 //!
 //! ```text
 //! level of 5x3   o 1 o 1 o    sections, each of 3x2 and padded to a multiple of 8:
@@ -10,11 +10,11 @@
 //!                o 1 o 1 o
 //! ```
 //!
-//! A prediction is a sum of positions times whole weights, modulo 2^32, so the order of the additions does not matter.
+//! A prediction is a sum of positions times integer weights, modulo 2^32. So the order of the additions does not matter.
 
 mod tables;
 
-use self::tables::{NEIGHBOURS, ROOM_VALUES, SECTIONS_BEFORE, SmallLevel, SmallParityClass, Stage, Tables};
+use self::tables::{NEIGHBOURS, SECTIONS_BEFORE, SLOTS, SmallLevel, SmallParityClass, Stage, Tables};
 use super::PART_LEN;
 use super::level::{Extents, count};
 use super::mean::mean;
@@ -32,11 +32,12 @@ use crate::simd::ROW_GROUP;
 
 /// Most values of a level that is interpolated from tables.
 const MAX_SMALL_LEVEL_VALUES: usize = 2048;
-/// Most values if the level's rows are short, and most values of a short row.
+/// As [`MAX_SMALL_LEVEL_VALUES`], of a level with short rows.
 const MAX_SHORT_ROWS_VALUES: usize = 6144;
+/// Most values of a short row.
 const MAX_SHORT_ROW_VALUES: usize = 16;
 
-/// Number of tables that are kept: one more than there are kinds for chunks of three axes, since a dataset's chunks ask for different ones.
+/// Number of tables that are kept. The chunks of a dataset may take turns with all kinds that the encoder tries.
 const KEPT_TABLES: usize = 9;
 
 /// Whether a level of these extents is interpolated from tables.
@@ -48,25 +49,24 @@ pub(super) fn is_small(extents: Extents) -> bool {
     count(extents) == 1 || count(extents) <= most && is_open(Path::SmallLevels)
 }
 
-/// The small levels of a chunk, and room for their positions.
+/// The small levels of a chunk, and buffers for their positions.
 #[derive(Debug, Default)]
 pub(super) struct SmallLevels {
-    /// At most [`KEPT_TABLES`], those used last first: the choice of the predictor tries some kinds of interpolation for each chunk.
+    /// At most [`KEPT_TABLES`]. The tables used last come first.
     tables: Vec<Tables>,
-    /// The number of the finest of them.
+    /// Number of the finest small level.
     finest: usize,
     steps: LevelSteps,
-    /// Positions of one level and its coarser level, by slot: [`ROOM_VALUES`] of them.
+    /// Positions of a level and of the next coarser level: [`SLOTS`] slots.
     level_buffer: Vec<i32>,
-    /// Predictions by slot: [`ROOM_VALUES`] of them.
+    /// Predictions: [`SLOTS`] slots.
     predictions: Vec<i32>,
     /// Positions of one level in C order.
     positions: Vec<i32>,
 }
 
 impl SmallLevels {
-    /// Has the tables for a finest small level, the `finest` level of a chunk, of these extents, and for a kind of interpolation: it makes them unless they
-    /// are kept.
+    /// Makes the tables for a kind of interpolation, unless they are kept. The finest small level has number `finest` and these extents.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -74,8 +74,8 @@ impl SmallLevels {
         (self.finest, self.steps) = (finest, kind.steps());
         // Tables do not depend on steps.
         let kind = kind.with_steps(LevelSteps::Equal);
-        resize(&mut self.level_buffer, ROOM_VALUES)?;
-        resize(&mut self.predictions, ROOM_VALUES)?;
+        resize(&mut self.level_buffer, SLOTS)?;
+        resize(&mut self.predictions, SLOTS)?;
         resize(&mut self.positions, count(extents))?;
         if let Some(number) = self.tables.iter().position(|tables| (tables.extents, tables.kind) == (extents, kind)) {
             self.tables[..=number].rotate_right(1);
@@ -96,7 +96,8 @@ impl SmallLevels {
         &self.positions
     }
 
-    /// Writes the residuals of the level's `values`, given in C order. Calls `exception` with the index in the level of each exception.
+    /// Writes the residuals of all small levels. `values` are those of the finest small level in C order. Calls `exception` with the index of each exception in
+    /// that level.
     #[inline(always)]
     pub(super) fn forward<V: Value>(
         &mut self,
@@ -129,7 +130,7 @@ impl SmallLevels {
         );
     }
 
-    /// Restores the positions from residuals.
+    /// Restores the positions of all small levels from residuals.
     #[inline(always)]
     pub(super) fn inverse<V: Value>(&mut self, residuals: &Patched16<'_>) {
         self.for_each_part(
@@ -147,18 +148,15 @@ impl SmallLevels {
         );
     }
 
-    /// Calls `code_part` for parts of the values in the order of the residuals, to turn predictions into positions. Its arguments are what a residual of 1 is
-    /// worth, the index of the part's first residual, the indices of the values in the finest small level, their predictions, and room for their positions. The
-    /// last two arrays are longer than the part, except for whole parts.
+    /// Calls `code_part` for parts of the values in the order of the residuals. It gets what a residual of 1 is worth, the index of the part's first residual,
+    /// the values' indices in the finest small level, and their predictions. It writes their positions. Predictions and positions may be longer than the part.
     #[inline(always)]
     fn for_each_part(&mut self, mut code_part: impl FnMut(Worth, usize, &[u16], &[i32; PART_LEN], &mut [i32; PART_LEN])) {
         let Self { tables, positions, finest, steps, .. } = self;
-        let (Some(Tables { order, slots, levels, .. }), Some(level_buffer), Some(predictions)) = (
-            tables.first(),
-            self.level_buffer.first_chunk_mut::<ROOM_VALUES>(),
-            self.predictions.first_chunk_mut::<ROOM_VALUES>(),
-        ) else {
-            unreachable!("`prepare` makes tables and room")
+        let (Some(Tables { order, slots, levels, .. }), Some(level_buffer), Some(predictions)) =
+            (tables.first(), self.level_buffer.first_chunk_mut::<SLOTS>(), self.predictions.first_chunk_mut::<SLOTS>())
+        else {
+            unreachable!("`prepare` makes tables and buffers")
         };
         let (mut predicted, mut coded) = ([0; PART_LEN], [0; PART_LEN]);
         let worth = |coarser_than_finest: usize| Worth::of(steps.positions(*finest + coarser_than_finest));
@@ -185,11 +183,11 @@ impl SmallLevels {
                 let parts = order[values.clone()].chunks(PART_LEN).zip(slots[values.clone()].chunks(PART_LEN));
                 for (part, (order, slots)) in parts.enumerate() {
                     for (predicted, &slot) in predicted.iter_mut().zip(slots) {
-                        *predicted = predictions[usize::from(slot) % ROOM_VALUES];
+                        *predicted = predictions[usize::from(slot) % SLOTS];
                     }
                     code_part(worth, values.start + part * PART_LEN, order, &predicted, &mut coded);
                     for (&slot, &position) in slots.iter().zip(&coded) {
-                        level_buffer[usize::from(slot) % ROOM_VALUES] = position;
+                        level_buffer[usize::from(slot) % SLOTS] = position;
                     }
                 }
             }
@@ -206,7 +204,7 @@ fn read_indexed<V: Value>(values: &[u8], indices: &[u16], order: ByteOrder, read
 }
 
 impl SmallParityClass {
-    /// Predicts every slot of the class's section; slots without a value get arbitrary numbers.
+    /// Predicts every slot of the class's section. Slots without a value get any number.
     #[inline(always)]
     fn predict<const AXES: usize>(&self, level_buffer: &[i32], predictions: &mut [[i32; ROW_GROUP]]) {
         let groups = predictions.len();
@@ -267,7 +265,7 @@ mod tests {
 
     #[test]
     fn small_chunks_are_restored_as_the_format_says() {
-        // One value for all shapes, so that tables are made anew, and twice for each, so that they are used again.
+        // All shapes share one value, so that it makes tables anew. Each shape comes twice, so that tables are used again.
         let mut small = SmallLevels::default();
         for extents in SHAPES.into_iter().flat_map(|extents| [extents; 2]) {
             assert!(is_small(extents), "{extents:?}");
@@ -315,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_room_of_a_level_is_enough_for_all_small_extents() {
+    fn the_slots_are_enough_for_all_small_extents() {
         assert!(!is_small([2049, 1, 1, 1]) && !is_small([3, 2049, 1, 1]) && !is_small([17, 121, 1, 1]));
         let mut small = SmallLevels::default();
         for x in [2, 3, 5, 9, 17, 33] {
@@ -324,7 +322,7 @@ mod tests {
                     let most = if x <= MAX_SHORT_ROW_VALUES { MAX_SHORT_ROWS_VALUES } else { MAX_SMALL_LEVEL_VALUES };
                     let w = most / (x * y * z);
                     if w > 0 {
-                        // Asserts that every level fits its room.
+                        // It asserts that there are enough slots.
                         small.prepare([x, y, z, w], 0, InterpolationKind::CUBIC).unwrap();
                     }
                 }

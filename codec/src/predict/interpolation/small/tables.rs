@@ -9,15 +9,15 @@ use crate::memory::{collect, push, reserve, resize};
 use crate::predict::predictor::InterpolationKind;
 use crate::simd::ROW_GROUP;
 
-/// Neighbours of a value along an axis, at distances -3, -1, 1 and 3 in the level. In the section they are at distances -1, 0, 1 and 2.
+/// Number of neighbours of a value along an axis. Their distances are -3, -1, 1 and 3 in the level, and -1, 0, 1 and 2 in a section.
 pub(super) const NEIGHBOURS: usize = 4;
-/// Sections before the first one and after the last one, for neighbours whose weight is 0.
+/// Empty sections in front of the first section and behind the last, for neighbours with a weight of 0.
 pub(super) const SECTIONS_BEFORE: usize = 1;
 const SECTIONS_AFTER: usize = 2;
-/// Values of the buffer of any level: 17328 at the most (for extents 3x3x3x227), rounded up to a power of two.
-pub(super) const ROOM_VALUES: usize = 32_768;
+/// Slots of a level's buffer: enough for every level, and a power of two.
+pub(super) const SLOTS: usize = 32_768;
 
-/// The tables of one level. The section of the coarser level is the first; those of the parity classes follow in their order.
+/// The tables of one level. The section of the coarser level comes first. The sections of the parity classes follow in their order.
 #[derive(Debug)]
 pub(super) struct SmallLevel {
     /// Values of the next coarser level.
@@ -25,14 +25,14 @@ pub(super) struct SmallLevel {
     /// Values of a section, a multiple of [`ROW_GROUP`].
     pub(super) section_len: usize,
     pub(super) stages: Vec<Stage>,
-    /// Slot in the level's buffer of each value of the level, in C order.
+    /// Slot of each value of the level, in C order.
     pub(super) slots: Vec<u16>,
 }
 
-/// Parity classes with an equal number of odd axes: none is predicted from another.
+/// Parity classes with the same number of odd axes. No class of a stage is predicted from another.
 #[derive(Debug)]
 pub(super) struct Stage {
-    /// Indices of their residuals among those of the chunk.
+    /// Indices of the classes' residuals among all residuals of the chunk.
     pub(super) values: Range<usize>,
     pub(super) classes: Vec<SmallParityClass>,
 }
@@ -40,18 +40,17 @@ pub(super) struct Stage {
 /// A parity class, and the neighbours from which its values are predicted.
 #[derive(Debug)]
 pub(super) struct SmallParityClass {
-    /// Slot at which its section begins.
+    /// First slot of the class's section.
     pub(super) start: usize,
-    /// For each axis along which the class is interpolated, the slot at which the neighbours' section begins, and the distance in slots from one neighbour to
-    /// the next.
+    /// For each axis along which the class is interpolated: the first slot of the neighbours' section, and the distance of neighbours, in slots.
     pub(super) along: Vec<(usize, usize)>,
     /// Weights in sixteenths, `[axis][neighbour][slot of the section]`.
     pub(super) weights: Vec<i8>,
-    /// Number of axes along which each slot of the section is predicted.
+    /// Number of axes along which each slot is predicted.
     pub(super) axes: Vec<i32>,
 }
 
-/// The tables of all levels of a chunk from the coarsest to the finest small one, for a kind of interpolation.
+/// The tables of a chunk's small levels for a kind of interpolation.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     /// Extents of the finest small level.
@@ -59,7 +58,7 @@ pub(super) struct Tables {
     pub(super) kind: InterpolationKind,
     /// Index in the finest small level of each value, in the order of the residuals.
     pub(super) order: Vec<u16>,
-    /// Slot of each value in the buffer of its level, in the order of the residuals.
+    /// Slot of each value, in the order of the residuals.
     pub(super) slots: Vec<u16>,
     /// Levels from the coarsest to the finest.
     pub(super) levels: Vec<SmallLevel>,
@@ -79,11 +78,11 @@ impl Tables {
             })?;
             push(&mut tables.levels, level)?;
         }
-        assert!(tables.levels.iter().all(|level| level.room() <= ROOM_VALUES));
+        assert!(tables.levels.iter().all(|level| level.buffer_len() <= SLOTS));
         Ok(tables)
     }
 
-    /// Makes the tables of a level. `index_in_finest` maps indices in the level to an index in the finest small level.
+    /// Makes the tables of a level. `index_in_finest` maps a value's indices in the level to its index in the finest small level.
     fn make_level(&mut self, level: &Level, index_in_finest: impl Fn(Extents) -> u16) -> Result<SmallLevel> {
         let known = count(level.coarse_extents);
         let section_len = known.next_multiple_of(ROW_GROUP);
@@ -92,7 +91,7 @@ impl Tables {
         for_each_index(level.coarse_extents, |at| {
             slots[index(level.extents, at.map(|index| 2 * index))] = (start_of(0) + index(level.coarse_extents, at)) as u16;
         });
-        // Number of the section of the class with a set of odd axes; 0 is the coarser level.
+        // Number of the section of the class with a set of odd axes. Section 0 is the coarser level's.
         let number_of = |set: usize| level.classes().iter().position(|class| class.set == set).map_or(0, |number| 1 + number);
         let mut stages: Vec<Stage> = Vec::new();
         for classes in level.classes().chunk_by(|one, other| one.set.count_ones() == other.set.count_ones()) {
@@ -120,8 +119,8 @@ impl Tables {
 }
 
 impl SmallLevel {
-    /// Values of the level's buffer.
-    fn room(&self) -> usize {
+    /// Slots of the level's buffer, with its empty sections.
+    fn buffer_len(&self) -> usize {
         let classes: usize = self.stages.iter().map(|stage| stage.classes.len()).sum();
         (SECTIONS_BEFORE + 1 + classes + SECTIONS_AFTER) * self.section_len
     }
@@ -142,7 +141,7 @@ fn weights_of(class: &ParityClass, level: &Level, kind: InterpolationKind, secti
     let mut axes = zeros(section_len)?;
     for_each_index(class.extents, |at| {
         let slot = index(level.coarse_extents, at);
-        // If there is a neighbour at distance +1 along any axis, only axes that have one count (FORMAT.md §6.2).
+        // If any axis has a neighbour at distance +1, axes without such a neighbour do not count (FORMAT.md §6.2).
         let is_between = |axis: &usize| at[*axis] + 1 < level.coarse_extents[*axis];
         let is_alone = axes_of(all_axes).all(|axis| !is_between(&axis));
         for (number, axis) in axes_of(all_axes).enumerate().filter(|(_, axis)| is_alone || is_between(axis)) {
