@@ -54,19 +54,9 @@ fn predict(level: Extents, positions: &[i32], at: Extents, set: usize, kind: Int
     counting.into_iter().fold(8 * n, i32::wrapping_add).div_euclid(16 * n)
 }
 
-/// Extents of level `l`.
-fn level_extents(shape: Extents, l: usize) -> Extents {
-    shape.map(|extent| extent.div_ceil(1 << l))
-}
-
-/// Number of the last level, which has a single value.
-fn last_level(shape: Extents) -> usize {
-    (0..).find(|&l| count(level_extents(shape, l)) == 1).unwrap()
-}
-
 /// Positions of a level in C order. `coarse` has the positions of the next coarser level. `position` gives the position of each other value, in the order of the
 /// residuals, from the value's indices in the level and its prediction.
-fn positions_of_level(
+pub(super) fn positions_of_level(
     level: Extents,
     coarse: &[i32],
     kind: InterpolationKind,
@@ -88,31 +78,16 @@ fn positions_of_level(
     positions
 }
 
-/// Positions of level `number` in C order, from those of the next coarser level and from the residuals of the level's other values.
-pub(super) fn restore_level(
-    level: Extents,
-    coarse: &[i32],
-    residuals: &[i32],
-    (kind, number): (InterpolationKind, usize),
-    spacing_grows: bool,
-) -> Vec<i32> {
-    let mut residuals = residuals.iter();
-    let positions = positions_of_level(level, coarse, kind, |_, prediction| {
-        let worth = worth_at(prediction, kind.steps().positions(number), spacing_grows);
-        on_grid(position(prediction, *residuals.next().unwrap(), worth), spacing_grows)
-    });
-    assert_eq!(residuals.len(), 0);
-    positions
-}
-
 /// Positions of a chunk in C order, from all its residuals.
-pub(crate) fn restore(shape: Extents, residuals: &[i32], kind: InterpolationKind, spacing_grows: bool) -> Vec<i32> {
-    let last = last_level(shape);
-    let mut positions = vec![on_grid(position(0, residuals[0], kind.steps().positions(last)), spacing_grows)];
-    for l in (0..last).rev() {
-        let level = level_extents(shape, l);
-        positions = restore_level(level, &positions, &residuals[positions.len()..count(level)], (kind, l), spacing_grows);
-    }
+pub(crate) fn restore(shape: Extents, chunk_residuals: &[i32], kind: InterpolationKind, spacing_grows: bool) -> Vec<i32> {
+    let (mut positions, mut rest) = (vec![0; count(shape)], chunk_residuals.iter());
+    residuals(shape, kind, |index, prediction, worth| {
+        let residual = *rest.next().unwrap();
+        let led_to = position(prediction, residual, worth_at(prediction, worth, spacing_grows));
+        positions[index] = on_grid(led_to, spacing_grows);
+        (residual, positions[index])
+    });
+    assert_eq!(rest.len(), 0);
     positions
 }
 
@@ -123,11 +98,12 @@ pub(crate) fn residuals(
     kind: InterpolationKind,
     mut encode: impl FnMut(usize, i32, i32) -> (i32, i32),
 ) -> Vec<i32> {
-    let last = last_level(shape);
+    let extents = |l: usize| shape.map(|extent| extent.div_ceil(1 << l));
+    let last = (0..).find(|&l| count(extents(l)) == 1).unwrap();
     let (residual, position) = encode(0, 0, kind.steps().positions(last));
     let (mut residuals, mut positions) = (vec![residual], vec![position]);
     for l in (0..last).rev() {
-        positions = positions_of_level(level_extents(shape, l), &positions, kind, |at, prediction| {
+        positions = positions_of_level(extents(l), &positions, kind, |at, prediction| {
             let (residual, position) = encode(index(shape, at.map(|index| index << l)), prediction, kind.steps().positions(l));
             residuals.push(residual);
             position

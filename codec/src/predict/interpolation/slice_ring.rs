@@ -421,11 +421,11 @@ mod tests {
             let coarse = plain::some_residuals(known, 7);
             let residuals = plain::some_residuals(count(extents) - known, 11);
             for kind in plain::some_kinds() {
-                assert_eq!(
-                    restore(&level, kind, &coarse, &residuals),
-                    plain::restore_level(extents, &coarse, &residuals, (kind, 0), false),
-                    "{extents:?}, {kind:?}"
-                );
+                let mut rest = residuals.iter();
+                let expected = plain::positions_of_level(extents, &coarse, kind, |_, prediction| {
+                    plain::position(prediction, *rest.next().unwrap(), 8)
+                });
+                assert_eq!(restore(&level, kind, &coarse, &residuals), expected, "{extents:?}, {kind:?}");
             }
             single[usize::from(is_one_slice(&level))] += 1;
         }
