@@ -151,7 +151,7 @@ def write_any(plugin, seen, rng):
 
 
 def test_every_number_of_16_bits(plugin):
-    """Sections 5.1 and 5.5, with every number of 16 bits. Numbers of 32 bits have steps so small that the terms of logarithms count."""
+    """Sections 5.1 and 5.5, with every number of 16 bits. Then numbers of 32 bits, with a bound so small that every term of the logarithm counts."""
     shape = (1 << 13,)
     numbers = np.random.default_rng(17).uniform(1, 2, shape)
     cases = [(Element("<f4"), of_numbers(numbers, Element("<f4")), ((POINTWISE, 1.3e-7), (POINTWISE, 4e-7)))]

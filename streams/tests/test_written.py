@@ -28,7 +28,7 @@ SHAPES = (
     (2, 3, 4, 5), (7, 6, 5, 11), (1, 2, 1, 3), (3, 1, 1, 700),
     (2, 3, 2, 3, 2), (1, 2, 3, 4, 5), (4, 3, 5, 7, 6), (1, 1, 1, 1, 1),
 )  # fmt: skip
-# Shapes for predictors to choose by: even, odd, powers of two and one beside them, and extents of 1.
+# Shapes that lead to different predictors. Extents are even, odd, powers of two, 1 more or less than these, and 1.
 GRIDS = (
     (64,), (65,), (127,), (3000,),
     (16, 17), (64, 48), (1, 300), (300, 1), (33, 40), (5, 129),
@@ -122,7 +122,7 @@ def check_seen(seen):
 
 
 def test_large_chunks(plugin):
-    """64^3, and blocks longer than 2048."""
+    """Chunks of 64^3 values, and chunks with blocks of more than 2048 integers."""
     rng = np.random.default_rng(2)
     x = np.linspace(0, 6, 64)
     values = np.sin(x)[:, None, None] * np.cos(2 * x)[:, None] + np.sin(3 * x)
