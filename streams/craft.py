@@ -13,7 +13,7 @@ from decoder.books import CUSTOM_BOOK, SYMBOLS, book_of
 from decoder.header import (
     BFLOAT, CONSTANT, DECIMAL, EXACT, FLOAT, LOGARITHMIC, PAIR, QUANTIZED, STEPS, STORED, VALUE_TYPES, Reader, checksum_of,
 )  # fmt: skip
-from decoder.planes import BIT_PLANES, read_plane
+from decoder.planes import BIT_PLANES, NARROW, read_plane
 from decoder.quantization import LEAST_STEP, NO_LOWER, NO_UPPER
 from decoder.tokens import TOKENS
 
@@ -271,6 +271,11 @@ def with_grid(planes, extents, element, half_step, ones=0, offset=None, limits=N
     """Section 4: a stream of a body with a grid. `ones` is its number of exceptions. `planes` begins with their list if there are few."""
     body = grid(half_step, offset, limits) + struct.pack("<I", ones) + planes
     return whole(element, coding_of(element, half_step, offset), extents, body)
+
+
+def ones_of(mask, extents):
+    """Section 4: the number of exceptions that a plane of their mask marks."""
+    return int((read_plane(Reader(mask), extents, NARROW).codes() & 1).sum())
 
 
 def positions_of(data, extents, element):

@@ -20,15 +20,14 @@ import numpy as np
 
 import sampling
 from craft import (
-    EVERY_TYPE, Element, bit_block, bit_plane, coded_block, codes_of, fresh_checksum, has_fine_grid, listed, packed_book, positions_of,
+    EVERY_TYPE, Element, bit_block, bit_plane, coded_block, codes_of, fresh_checksum, has_fine_grid, listed, ones_of, packed_book, positions_of,
     token_plane, whole, with_bit, with_grid,
 )  # fmt: skip
 from decoder import StreamError, read_header
 from decoder.bit_planes import DENSE, EMPTY, SPARSE
 from decoder.bodies import most_listed
 from decoder.books import BOOKS, CUSTOM_BOOK, SYMBOLS, read_dictionary
-from decoder.header import CONSTANT, DECIMAL, EXACT, PAIR, QUANTIZED, STEPS, STORED, Reader
-from decoder.planes import read_plane
+from decoder.header import CONSTANT, DECIMAL, EXACT, PAIR, QUANTIZED, STEPS, STORED
 from decoder.prediction import FINER, INTERPOLATION, LINEAR
 from decoder.quantization import NO_LOWER, NO_UPPER
 from decoder.tokens import TOKENS
@@ -80,7 +79,7 @@ class RandomStreams:
         kind = rng.random()
         if kind < 0.6:
             mask = self.plane(extents, 32)
-            ones = int((read_plane(Reader(mask), extents, 32).codes() & 1).sum())
+            ones = ones_of(mask, extents)
             if ones > most:
                 planes = plane + mask + self.plane((ones,), element.bits)
                 return with_grid(planes, extents, element, half_step, ones, offset, limits)

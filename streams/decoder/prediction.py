@@ -98,24 +98,24 @@ def worth_at(predictions: np.ndarray, predictor: int, level: int, width: int) ->
 def prediction(level: np.ndarray, odd: tuple[int, ...], predictor: int) -> np.ndarray:
     """The predictions of a parity class. Sums have 64 bits, which do not wrap, and are cut to 32 bits at the end."""
     smooth = [axis for axis in odd if not predictor >> (level.ndim - 1 - axis) & 1]
-    sums, between = zip(*(along(level, axis, odd, bool(predictor & LINEAR)) for axis in smooth or odd))
-    any_between = np.any(np.broadcast_arrays(*between), axis=0)
+    sums, have_c = zip(*(along(level, axis, odd, bool(predictor & LINEAR)) for axis in smooth or odd))
+    any_has_c = np.any(np.broadcast_arrays(*have_c), axis=0)
     count, total = np.int64(0), np.int64(0)
-    for one_sum, one_between in zip(sums, between):
-        counts = one_between | ~any_between
+    for sum_along, has_c in zip(sums, have_c):
+        counts = has_c | ~any_has_c
         count = count + counts
-        total = total + np.where(counts, one_sum, 0)
+        total = total + np.where(counts, sum_along, 0)
     return (total + 8 * count).astype(np.int32) // (16 * count)
 
 
 def along(level: np.ndarray, axis: int, odd: tuple[int, ...], linear: bool) -> tuple[np.ndarray, np.ndarray]:
     """The prediction along one axis, in sixteenths, and which values have a neighbour c along this axis."""
-    even = level[tuple(slice(one in odd and one != axis, None, 2) for one in range(level.ndim))]
+    even = level[tuple(slice(other in odd and other != axis, None, 2) for other in range(level.ndim))]
     # Among the even indices, the value of odd index 2j + 1 has a at j - 1, b at j, c at j + 1 and d at j + 2.
     beside = np.arange(level.shape[axis] // 2)[:, None] + np.array([-1, 0, 1, 2])
     exist = (0 <= beside) & (beside < even.shape[axis])
     weights = np.array([LINEAR_WEIGHTS[bool(c)] if linear else WEIGHTS[bool(a), bool(c), bool(d)] for a, _, c, d in exist], np.int64)
-    upright = tuple(-1 if one == axis else 1 for one in range(level.ndim))
+    upright = tuple(-1 if other == axis else 1 for other in range(level.ndim))
     total = np.int64(0)
     for neighbour in range(4):
         values = even.take(beside[:, neighbour], axis, mode="clip")  # clipped ones have the weight 0
