@@ -11,7 +11,7 @@ import numpy as np
 import quire_options
 from conftest import IN_ORDER, Ended, Environment, Python
 from decoder import read_header
-from decoder.bodies import most_listed, read_exceptions, read_grid, read_list
+from decoder.bodies import most_listed, number_of_exceptions, read_grid, read_list
 from decoder.books import CUSTOM_BOOK, read_custom_book
 from quire_client import FILTER_ID, assert_bound
 
@@ -38,7 +38,7 @@ def custom_book(stream: bytes) -> Optional[bytes]:
     """The custom book of a stream's first plane."""
     header, reader = read_header(stream)
     read_grid(reader, header)
-    exceptions = read_exceptions(reader, header)
+    exceptions = number_of_exceptions(reader, header)
     assert exceptions <= most_listed(header.count), f"{exceptions} exceptions in data that have none"
     read_list(reader, exceptions, header)
     if stream[reader.at + 1] != CUSTOM_BOOK:

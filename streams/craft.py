@@ -1,9 +1,8 @@
-"""Streams and parts of streams that the plugin's encoder would not write, made from FORMAT.md alone. random_streams.py chooses what is in them."""
+"""Streams and parts of streams that the plugin's encoder would not write, made from FORMAT.md alone."""
 
 from __future__ import annotations
 
 import struct
-import zlib
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -12,9 +11,9 @@ import numpy as np
 from decoder.bit_planes import DENSE, SPARSE
 from decoder.books import CUSTOM_BOOK, SYMBOLS, book_of
 from decoder.header import (
-    BFLOAT, CONSTANT, DECIMAL, EXACT, FLOAT, LOGARITHMIC, PAIR, QUANTIZED, STEPS, STORED, VALUE_TYPES, Reader,
+    BFLOAT, CONSTANT, DECIMAL, EXACT, FLOAT, LOGARITHMIC, PAIR, QUANTIZED, STEPS, STORED, VALUE_TYPES, Reader, checksum_of,
 )  # fmt: skip
-from decoder.planes import BIT_PLANES, read_plane
+from decoder.planes import BIT_PLANES, NARROW, read_plane
 from decoder.quantization import LEAST_STEP, NO_LOWER, NO_UPPER
 from decoder.tokens import TOKENS
 
@@ -25,11 +24,11 @@ EVERY_TYPE = (
 
 
 class Element:
-    """A type of values by the name that numpy has for it, or "<bfloat16", or ">bfloat16"."""
+    """A type of values. Its name is that of numpy, or "<bfloat16", or ">bfloat16"."""
 
     def __init__(self, name):
         self.name = name
-        self.dtype = np.dtype(name.replace("bfloat16", "u2"))  # of bfloat16 the bits'
+        self.dtype = np.dtype(name.replace("bfloat16", "u2"))  # bfloat16: the type of its bits
         self.kind = BFLOAT if name.endswith("bfloat16") else self.dtype.kind
         self.width = self.dtype.itemsize // (2 if self.kind == PAIR else 1)
         self.big_endian = self.dtype.byteorder == ">"
@@ -55,10 +54,10 @@ class Element:
 
 
 def fresh_checksum(stream):
-    """The stream with the checksum that belongs to it, if it is long enough to have one."""
+    """The stream with its right checksum. Streams that are too short for a checksum stay as they are."""
     if len(stream) < 8:
         return stream
-    return stream[:4] + struct.pack("<I", zlib.crc32(stream[8:], zlib.crc32(stream[:4]))) + stream[8:]
+    return stream[:4] + struct.pack("<I", checksum_of(stream)) + stream[8:]
 
 
 def with_bit(stream, bit):
@@ -69,7 +68,7 @@ def with_bit(stream, bit):
 
 
 def packed_book(lengths, behind=0):
-    """Section 8: a custom book, with the bit `behind` in place of the first one of its padding. Lengths above 12 are taken modulo 13."""
+    """Section 8: a custom book. The first bit of its padding is `behind`. Lengths above 12 are taken modulo 13."""
     bits = ""
     for before, length in zip([0, *lengths], lengths):
         difference = (length - before + 6) % 13 - 6
@@ -95,7 +94,7 @@ def codes_of(lengths):
 
 
 def coded_block(lengths, tokens, lanes=32):
-    """Sections 7 and 9.1: lane words and extra words of a block of these symbols and their extra bits."""
+    """Sections 7 and 9.1: lane words and extra words of a block. A token is a symbol and its extra bits."""
     codes = codes_of(tuple(lengths))
     extra_bits = extra_size = 0
     for symbol, extra in tokens:
@@ -105,7 +104,7 @@ def coded_block(lengths, tokens, lanes=32):
 
 
 def lane_words(tokens, lanes=32):
-    """The lanes' words in the order in which section 9's decoder asks for them, from the tokens' codes and lengths."""
+    """Section 9.1: the lane words, in the order in which a decoder asks for them. A token is a code and the code's length."""
     strings = ["".join(f"{code:0{length}b}" for code, length in tokens[lane::lanes]) for lane in range(lanes)]
 
     def word(lane, number):
@@ -127,43 +126,43 @@ def lane_words(tokens, lanes=32):
 
 
 def plane_of(blocks, predictor, number, custom=b"", widths=None, log2_length=11, lanes=32):
-    """Section 4: a plane. A block is its lane words and its extra words, both as bytes. Without `widths` the index is as narrow as it can be."""
-    wide = widths or [max(len(block[part]) // 2 for block in blocks).bit_length() for part in (0, 1)]
+    """Section 4: a plane. A block is its lane words and its extra words, both as bytes. `widths` are W and E, by default as small as they can be."""
+    widths = widths or [max(len(block[part]) // 2 for block in blocks).bit_length() for part in (0, 1)]
     index = at = 0
     for block in blocks:
-        for words, bits in zip(block, wide):
+        for words, bits in zip(block, widths):
             index |= len(words) // 2 << at
             at += bits
     body = b"".join(words for block in blocks for words in block)
-    header = plane_header(predictor, number, *wide, log2_length, lanes)
+    header = plane_header(predictor, number, *widths, log2_length, lanes)
     return header + custom + index.to_bytes((at + 31) // 32 * 4, "little") + body + bytes(-len(body) % 4)
 
 
 def token_plane(blocks, *arguments):
-    """Section 9.1: a plane of blocks of lane words and extra words; the other arguments are those of plane_of."""
+    """`plane_of` for blocks whose lane words and extra words are numbers."""
     return plane_of([[struct.pack(f"<{len(words)}H", *words) for words in block] for block in blocks], *arguments)
 
 
 def exact_tokens(integers, predictor):
-    """A plane of at most 2048 integers of at most 32 bits, in tokens."""
+    """A plane of exactly these integers in tokens: at most 2048, of at most 32 bits."""
     lengths = [int(symbol in (30, 67)) for symbol in range(SYMBOLS)]
-    # Symbol 67 for each: 2^28 and more, which may wrap.
+    # Each integer has symbol 67, which starts at 2^28. Smaller integers wrap.
     tokens = [(67, (int(value) - (1 << 28)) % (1 << 32) << 1) for value in integers]
     return token_plane([coded_block(lengths, tokens)], predictor, CUSTOM_BOOK, packed_book(lengths), (16, 16))
 
 
 class BitBlock(NamedTuple):
-    """Section 9.2: the fields of a block of bit planes; some may be wrong."""
+    """Section 9.2: the fields of a block of bit planes, which may be wrong."""
 
     planes: int
     modes: list[int]
     flags: list[int]
     nibbles: list[int]
     data: bytes
-    padding: bytes | None = None  # by default what is needed
+    padding: bytes | None = None  # by default as long as it must be
 
     def pack(self):
-        """The block's bytes: none if there are no planes and nothing else is said."""
+        """The block's bytes, of which there are none without planes and modes."""
         if not self.planes and not self.modes:
             return b""
         fields = max(self.planes, len(self.modes))
@@ -174,13 +173,13 @@ class BitBlock(NamedTuple):
 
 
 def numbers_of(integers, bits):
-    """Section 9.2: the numbers of integers of `bits` bits."""
+    """Section 9.2: the numbers u of integers of `bits` bits."""
     least = -(1 << (bits - 1))
     return np.array([(1 << bits) - 1 if v == least else 2 * v - 1 if v > 0 else -2 * v for v in map(int, integers)], np.uint64)
 
 
 def bit_block(numbers, mode_of):
-    """Section 9.2: a block of at most 2048 numbers; mode_of chooses a plane's mode, and sees its words as rows of four bytes."""
+    """Section 9.2: a block of at most 2048 numbers. `mode_of` gives a bit plane's mode, from its words as rows of four bytes."""
     planes = int(numbers.max()).bit_length()
     modes, flags, nibbles, data = [], [], [], b""
     for plane in range(planes):
@@ -200,9 +199,9 @@ def bit_block(numbers, mode_of):
 
 
 def bit_plane(blocks, predictor, lane_bits=None, log2_length=11, extra_bits=0, lanes=32):
-    """Section 9.2: a plane of such blocks, as bytes. Without `lane_bits` the index is as narrow as it can be."""
-    wide = (max(map(len, blocks)) // 2).bit_length() if lane_bits is None else lane_bits
-    return plane_of([(block, b"") for block in blocks], predictor, BIT_PLANES, b"", (wide, extra_bits), log2_length, lanes)
+    """Section 9.2: a plane of blocks of bit planes, as bytes. `lane_bits` is W, by default as small as it can be."""
+    lane_bits = (max(map(len, blocks)) // 2).bit_length() if lane_bits is None else lane_bits
+    return plane_of([(block, b"") for block in blocks], predictor, BIT_PLANES, b"", (lane_bits, extra_bits), log2_length, lanes)
 
 
 def signed(integers, bits):
@@ -212,19 +211,19 @@ def signed(integers, bits):
 
 
 def exact_bits(integers, predictor, bits=32):
-    """A plane of these integers in bit planes, all of them dense."""
+    """A plane of exactly these integers in bit planes, which are dense."""
     numbers = numbers_of(integers, bits)
     blocks = [bit_block(numbers[at : at + 2048], lambda plane: DENSE).pack() for at in range(0, len(numbers), 2048)]
     return bit_plane(blocks, predictor)
 
 
 def listed(indices, bits):
-    """Section 4: the list of few exceptions in a chunk of fewer than 2^32 values, with their bits as bytes, and padding."""
+    """Section 4: the list of few exceptions, in a chunk of fewer than 2^32 values. `bits` are the exceptions' bits as bytes."""
     return struct.pack(f"<{len(indices)}I", *map(int, indices)) + bits + bytes(-len(bits) % 4)
 
 
 def whole(element, coding, extents, body):
-    """Sections 2 and 3: a stream; element may be a value type's number."""
+    """Sections 2 and 3: a stream. `element` may be a value type's number."""
     value_type = getattr(element, "value_type", element)
     left_out = list(extents).index(max(extents)) if coding == STORED else 0
     written = [extent for axis, extent in enumerate(extents) if coding != STORED or axis != left_out]
@@ -247,7 +246,7 @@ def with_header(value_type, packed, extents, body, version=0x90):
 
 
 def grid(half_step, offset=None, limits=None):
-    """Section 4: a body up to its number of exceptions; an integer is the bound of steps or the divisor of decimals. `limits`: two positions."""
+    """Section 4: a body up to its number of exceptions. An integer as half step is the bound of steps, or the divisor of decimals."""
     first = struct.pack("<Q" if isinstance(half_step, int) else "<d", half_step)
     if limits is not None:
         first = first[:7] + bytes([first[7] | 0x80])
@@ -263,18 +262,23 @@ def coding_of(element, half_step, offset=None):
 
 
 def has_fine_grid(element, half_step):
-    """Section 5.2: whether the plane of a quantized body may be interpolated, and whether the body may have limits."""
+    """Section 5.2: whether there is a fine grid, so that the plane may be interpolated and the body may have limits."""
     least = LEAST_STEP.get((FLOAT if element.kind == PAIR else element.kind, element.width))
     return least is not None and not isinstance(half_step, int) and 2 * half_step >= least
 
 
 def with_grid(planes, extents, element, half_step, ones=0, offset=None, limits=None):
-    """Section 4: a stream of a body with a grid; `planes` begins with the list of exceptions if there is one."""
+    """Section 4: a stream of a body with a grid. `ones` is its number of exceptions. `planes` begins with their list if there are few."""
     body = grid(half_step, offset, limits) + struct.pack("<I", ones) + planes
     return whole(element, coding_of(element, half_step, offset), extents, body)
 
 
+def ones_of(mask, extents):
+    """Section 4: the number of exceptions that a plane of their mask marks."""
+    return int((read_plane(Reader(mask), extents, NARROW).codes() & 1).sum())
+
+
 def positions_of(data, extents, element):
-    """Section 5.2: the positions of a plane's values. Of differences they are 8 times the codes, where 32 bits hold that."""
+    """Section 5.2: the positions of a plane's values. Those of codes are 8 times the codes, or the ends of 32 bits."""
     plane = read_plane(Reader(data), extents, element.bits)
     return plane.positions(element.width) if plane.interpolated else 8 * np.clip(plane.codes(), NO_LOWER // 8, NO_UPPER // 8)

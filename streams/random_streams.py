@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Writes random streams that no encoder of ours would write, in the form of the folder streams/, for every reader to be tested with.
+"""Writes random streams, which our encoder would not write, in the form of the folder streams/. They test every reader.
 
     random_streams.py FOLDER [NUMBER]     NUMBER valid streams, 300 by default, and with each up to two altered ones
 
 Streams are made from FORMAT.md alone: random tokens, books, bit planes, predictors, exceptions, and all types. The decoder says what their values are, and
-which altered ones are faulty. Equal seeds (sampling.py) give equal streams. With QUIRE_STREAMS=FOLDER the tests of the codec (codec/tests/streams.rs), of
-the kernels (gpu/tests/parity/decoding.rs) and of the reader in C (tests/test_streams.py) take them, too. Needs numpy, but neither h5py nor the plugin.
+which altered streams are faulty. Equal seeds (sampling.py) give equal streams. With QUIRE_STREAMS=FOLDER the tests of the codec (codec/tests/streams.rs), of
+the kernels (gpu/tests/parity/decoding.rs) and of the reader in C (tests/test_reader_in_c.py) take them, too. Needs numpy, but neither h5py nor the plugin.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,25 +20,24 @@ import numpy as np
 
 import sampling
 from craft import (
-    EVERY_TYPE, Element, bit_block, bit_plane, coded_block, codes_of, fresh_checksum, has_fine_grid, listed, packed_book, positions_of,
+    EVERY_TYPE, Element, bit_block, bit_plane, coded_block, codes_of, fresh_checksum, has_fine_grid, listed, ones_of, packed_book, positions_of,
     token_plane, whole, with_bit, with_grid,
 )  # fmt: skip
 from decoder import StreamError, read_header
 from decoder.bit_planes import DENSE, EMPTY, SPARSE
 from decoder.bodies import most_listed
 from decoder.books import BOOKS, CUSTOM_BOOK, SYMBOLS, read_dictionary
-from decoder.header import CONSTANT, DECIMAL, EXACT, PAIR, QUANTIZED, STEPS, STORED, Reader
-from decoder.planes import read_plane
+from decoder.header import CONSTANT, DECIMAL, EXACT, PAIR, QUANTIZED, STEPS, STORED
 from decoder.prediction import FINER, INTERPOLATION, LINEAR
 from decoder.quantization import NO_LOWER, NO_UPPER
 from decoder.tokens import TOKENS
 from table import FAULTY, FOLDERS, UNCOMMON, Row, crc, listed_chunk, write_table
 
 SHAPES = ((1,), (33,), (700,), (5000,), (9, 13), (2, 600), (600, 2), (5, 6, 7), (1, 9, 1), (3, 4, 5, 6), (16, 17, 18))
-# A few planes are longer than a block can be: Python takes its time for them.
+# Extents of a plane longer than a block can be. They are few, as Python takes long for them.
 LONG, ONE_IN = (70000,), 40
 PAIRS = ("<c8", ">c8", "<c16", ">c16")
-ALTERED = 2
+ALTERED = 2  # streams that are made of each valid stream
 
 
 class RandomStreams:
@@ -45,12 +45,12 @@ class RandomStreams:
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
-        self.loose = 0.0  # part of blocks with words that they are in no need of
+        self.loose = 0.0  # share of blocks with more words than they need
 
     def any_stream(self, extents, element, coding):
         """A stream of a coding that fits the type."""
         rng = self.rng
-        count = int(np.prod(extents))
+        count = math.prod(extents)
         if coding in (STORED, CONSTANT):
             return whole(element, coding, extents, rng.bytes(element.width * (count if coding == STORED else 1)))
         if coding == EXACT:
@@ -71,15 +71,15 @@ class RandomStreams:
         """A stream of a body with a grid, with exceptions in a list or in planes, or without any, and with limits or without."""
         rng = self.rng
         fine = offset is None and has_fine_grid(element, half_step)
-        coded = fine and rng.random() < 0.5
-        plane = self.plane(extents, 32 if coded else element.bits, self.kind(extents) if coded else None)
+        interpolated = fine and rng.random() < 0.5
+        plane = self.plane(extents, 32 if interpolated else element.bits, self.kind(extents) if interpolated else None)
         limits = self.limits(plane, extents, element) if fine and rng.random() < 1 / 3 else None
-        count = int(np.prod(extents))
+        count = math.prod(extents)
         most = min(most_listed(count), count)
         kind = rng.random()
         if kind < 0.6:
             mask = self.plane(extents, 32)
-            ones = int((read_plane(Reader(mask), extents, 32).codes() & 1).sum())
+            ones = ones_of(mask, extents)
             if ones > most:
                 planes = plane + mask + self.plane((ones,), element.bits)
                 return with_grid(planes, extents, element, half_step, ones, offset, limits)
@@ -94,9 +94,9 @@ class RandomStreams:
         return INTERPOLATION | FINER * steps | LINEAR * linear | int(self.rng.integers(1 << len(extents)))
 
     def limits(self, plane, extents, element):
-        """Section 4: a lower and an upper limit, most of them about positions that the plane's values have."""
+        """Section 4: a lower and an upper limit, most of them near positions of the plane's values."""
         rng = self.rng
-        # A plane with words that it is in no need of cannot be read.
+        # A plane with more words than it needs cannot be read.
         there = np.array([0]) if self.loose else np.unique(positions_of(plane, extents, element))
         about = [int(position) for position in rng.choice(there, 2) + rng.integers(-20, 21, 2)]
         lower, upper = sorted(min(max(position, NO_LOWER), NO_UPPER) for position in about)
@@ -106,9 +106,9 @@ class RandomStreams:
         return some[int(rng.integers(len(some)))]
 
     def plane(self, extents, bits, predictor=None):
-        """A plane of random tokens or of random bits, with this predictor or any that is allowed."""
+        """A plane of random tokens or of random bits, with this predictor or with any set of axes."""
         rng = self.rng
-        count = int(np.prod(extents))
+        count = math.prod(extents)
         if predictor is None:
             predictor = int(rng.integers(1 << len(extents)))
         if rng.random() < 0.5:
@@ -121,10 +121,10 @@ class RandomStreams:
             custom = packed_book(lengths)
         log2_length, lanes = int(rng.integers(11, 17)), int(rng.choice([8, 32]))
         blocks = [self.token_block(lengths, min(1 << log2_length, count - at), lanes) for at in range(0, count, 1 << log2_length)]
-        wide = [max(len(block[part]) for block in blocks).bit_length() for part in (0, 1)]
+        widths = [max(len(block[part]) for block in blocks).bit_length() for part in (0, 1)]
         if rng.random() < 0.3:
-            wide = [int(rng.integers(w, 33)) for w in wide]
-        return token_plane(blocks, predictor, number, custom, wide, log2_length, lanes)
+            widths = [int(rng.integers(width, 33)) for width in widths]
+        return token_plane(blocks, predictor, number, custom, widths, log2_length, lanes)
 
     def lengths(self):
         """Lengths of a complete book, with a symbol for single differences."""
@@ -146,7 +146,7 @@ class RandomStreams:
         return [of_symbol.get(symbol, 0) for symbol in range(SYMBOLS)]
 
     def bit_block(self, count, bits):
-        """A block of bit planes: few planes or all, few numbers or many, and any mode that is allowed (section 9.2)."""
+        """Section 9.2: a block of few bit planes or all, with few numbers other than 0 or many, in any mode that is allowed."""
         rng = self.rng
         top = int(rng.choice([0, 1, rng.integers(bits + 1), bits]))
         numbers = np.frombuffer(rng.bytes(8 * count), np.uint64) & np.uint64((1 << top) - 1)
@@ -161,7 +161,7 @@ class RandomStreams:
         return words
 
     def token_block(self, lengths, count, lanes):
-        """Lane words and extra words of a block (sections 7, 9)."""
+        """Sections 7 and 9.1: lane words and extra words of a block."""
         rng = self.rng
         there = list(codes_of(tuple(lengths)))
         weights = np.array([2.0 ** -lengths[s] for s in there]) if rng.random() < 0.5 else np.ones(len(there))
@@ -175,7 +175,7 @@ class RandomStreams:
             first, start, bits = TOKENS[symbol]
             extra = int.from_bytes(rng.bytes(8), "little") >> (64 - bits)
             size = 1 if first is None else start + extra
-            if size > count:
+            if size > count:  # a run beyond the block's end
                 continue
             count -= size
             tokens.append((symbol, extra))
@@ -187,12 +187,12 @@ class RandomStreams:
 
 
 def is_run(symbol: int) -> bool:
-    """Section 7."""
+    """Section 7: whether a symbol is that of a run."""
     return TOKENS[symbol][0] is not None
 
 
 def extents_of(element: Element, rng: np.random.Generator) -> tuple[int, ...]:
-    """Random extents; section 3: the slowest one of pairs is even."""
+    """Random extents. Section 3: the slowest extent of pairs is even."""
     if rng.random() < 1 / ONE_IN:
         return LONG
     shape = SHAPES[int(rng.integers(len(SHAPES)))]
@@ -200,7 +200,7 @@ def extents_of(element: Element, rng: np.random.Generator) -> tuple[int, ...]:
 
 
 def altered(stream: bytes, rng: np.random.Generator) -> bytes:
-    """The stream with one other bit behind its header, and the checksum that belongs to it."""
+    """The stream with one bit changed behind its header, and with its right checksum."""
     begin = 8 * read_header(stream)[1].at
     if begin >= 8 * len(stream):
         return stream
@@ -211,7 +211,7 @@ def rows_and_streams(number: int, seed: int) -> Iterator[tuple[Row, bytes]]:
     """Rows of the table with their streams."""
     rng = np.random.default_rng(seed)
     bodies = itertools.cycle([(element, coding) for element in map(Element, EVERY_TYPE + PAIRS) for coding in element.codings])
-    for turn, (element, coding) in zip(range(number), bodies):
+    for turn, (element, coding) in enumerate(itertools.islice(bodies, number)):
         extents = extents_of(element, rng)
         stream = RandomStreams(rng).any_stream(extents, element, coding)
         about = f"{element}, coding {coding}, extents {'x'.join(map(str, extents))}"
@@ -219,7 +219,7 @@ def rows_and_streams(number: int, seed: int) -> Iterator[tuple[Row, bytes]]:
             name = f"random_{turn:05}_{version}.quire"
             if version and bytes_of == stream:
                 continue
-            row = Row("", f"{about}, one other bit" if version else about, file_crc=crc(bytes_of))
+            row = Row("", f"{about}, one bit changed" if version else about, file_crc=crc(bytes_of))
             try:
                 yield row._replace(file=f"{UNCOMMON}/{name}", **listed_chunk(bytes_of)), bytes_of
             except StreamError:

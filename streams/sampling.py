@@ -1,7 +1,7 @@
-"""Samples of large matrices: a run takes a part of the cases, another day's run another part. Every value of every dimension is in each sample.
+"""Samples of large matrices. Each day's runs take another part of the cases. A sample has every value of every dimension.
 
-QUIRE_FULL_MATRIX=1 takes all cases, before a release. Samples are drawn by a seed, the day's number unless QUIRE_SEED gives another one.
-Reports print `said()`, with which another run takes the same sample. codec/tests/common/sampling.rs has the samples of Rust's tests.
+Samples are drawn by a seed: QUIRE_SEED, or the day's number. QUIRE_FULL_MATRIX=1 takes all cases, as before a release. Reports print `said()`: with these
+variables another run takes the same sample. codec/tests/common/sampling.rs has the samples of Rust's tests.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def said() -> str:
 
 
 def generator(name: str) -> random.Random:
-    """Random numbers of the day for a matrix of this name."""
+    """Random numbers for the matrix of this name, from the seed."""
     return random.Random(f"{seed()} {name}")
 
 
@@ -47,14 +47,14 @@ def sample(name: str, dimensions: Sequence[Iterable[Any]], part: int) -> list[tu
 
 
 def one_in(name: str, part: int, cases: Iterable[Case]) -> list[Case]:
-    """About one in `part` of a list without dimensions, and one at least; all of them if the whole matrix is asked for."""
+    """About one in `part` cases of a list, and at least one; all of them if the whole matrix is asked for."""
     listed = list(cases)
     chosen = range(len(listed)) if is_full() else sorted(generator(name).sample(range(len(listed)), -(-len(listed) // part)))
     return [listed[index] for index in chosen]
 
 
 def is_taken(name: str, number: int, share: int, shares: int) -> bool:
-    """Whether the case of this number falls to one of several runs that share the cases of a matrix; to each run if the whole matrix is asked for."""
+    """Whether run number `share` takes a case, if `shares` runs share the cases of a matrix. If the whole matrix is asked for, every run takes all cases."""
     return is_full() or (number + generator(name).randrange(shares)) % shares == share
 
 
@@ -64,7 +64,7 @@ def all_of(sizes: Sequence[int]) -> list[tuple[int, ...]]:
 
 def covering(rng: random.Random, sizes: Sequence[int], count: int) -> list[tuple[int, ...]]:
     """`count` cases, or as many more as it takes to have every value of every dimension."""
-    # Cases along a diagonal have every value, and shuffled dimensions another diagonal each day.
+    # The cases of a diagonal have every value. The dimensions are shuffled, so that each seed has another diagonal.
     shuffled = [rng.sample(range(size), size) for size in sizes]
     chosen = {tuple(values[at % len(values)] for values in shuffled) for at in range(max(sizes))}
     rest = sorted(set(all_of(sizes)) - chosen)

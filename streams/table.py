@@ -36,7 +36,7 @@ def crc(data: bytes) -> str:
 
 
 def listed_chunk(stream: bytes) -> dict[str, str]:
-    """Those fields of a valid stream that its decoding gives."""
+    """The fields of a valid stream's row that follow from decoding the stream."""
     header, _ = read_header(stream)
     values = decode(stream)
     kind, width = ("c", 2 * header.width) if header.pairs else ("bf" if header.kind == BFLOAT else header.kind, header.width)

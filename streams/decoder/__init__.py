@@ -2,7 +2,7 @@
 
     python3 -m decoder FILE...     decodes files of one raw stream each to stdout
 
-It is there to be read beside FORMAT.md and to check the plugin against; it is not meant to be fast. Each module has its sections of FORMAT.md:
+It is there to be read beside FORMAT.md, and to compare the plugin with. It is not fast. Each module has its sections of FORMAT.md:
 
     header          1, 3         conventions, and the header
     bodies          4            bodies with a grid
@@ -33,7 +33,7 @@ DEFAULT_LIMIT = 1 << 30
 def decode(stream: bytes, limit: int = DEFAULT_LIMIT) -> bytes:
     """§2: the chunk's bytes.
 
-    limit: the most bytes to give; few bytes can encode 2^48 values.
+    `limit`: the most bytes that the chunk may have, as a short stream can encode 2^48 values.
     """
     stream = bytes(stream)
     header, reader = read_header(stream)

@@ -1,4 +1,4 @@
-"""Decodes files of one raw stream each to stdout; ends with 1 after an error, with 2 for wrong use."""
+"""Decodes files of one raw stream each to stdout. Ends with 1 after an error, with 2 for wrong use."""
 
 import sys
 from pathlib import Path

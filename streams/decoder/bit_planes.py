@@ -1,4 +1,4 @@
-"""FORMAT.md, section 9.2: a block of bit planes."""
+"""FORMAT.md, section 9.2: a block of bit planes. In this module a plane is a bit plane."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def read_bit_planes(block: bytes, count: int, bits: int) -> np.ndarray:
     modes = read_modes(reader, bits)
     flags = [read_flags(reader, words) for mode in modes if mode == SPARSE]
     nibbles = read_nibbles(reader, sum(map(len, flags)))
-    flagged, which = iter(flags), iter(nibbles)
+    flagged, four_bits = iter(flags), iter(nibbles)
     for plane, mode in enumerate(modes):
         if mode == EMPTY:
             continue
         if mode == DENSE:
             data = reader.take(4 * words, "9.2", "a dense plane")
         else:
-            data = read_sparse(reader, next(flagged), which, words)
+            data = read_sparse(reader, next(flagged), four_bits, words)
         # Byte j of a word has its bits 8j to 8j + 7: little-endian in bytes and in bits.
         ones = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
         if ones[count:].any():
@@ -41,7 +41,7 @@ def read_bit_planes(block: bytes, count: int, bits: int) -> np.ndarray:
     reader.padding("9.2")
     if reader.at != len(block):
         raise StreamError("9.2", f"{len(block) - reader.at} bytes behind a block's padding")
-    # Odd numbers are positive. The greatest number gives 2^(width - 1), which wraps to the least integer.
+    # Odd numbers mean positive integers. The greatest number means 2^(width - 1), which wraps to the least integer.
     odd = numbers & np.uint64(1)
     halves = (numbers >> np.uint64(1)) + odd
     return np.where(odd, halves, -halves)
@@ -85,7 +85,7 @@ def read_nibbles(reader: Reader, count: int) -> list[int]:
 
 
 def read_sparse(reader: Reader, flagged: Sequence[int], nibbles: Iterator[int], words: int) -> bytes:
-    """All bytes of a sparse plane, of which the block holds only those that are not 0."""
+    """All bytes of a sparse plane. The block has only the bytes that are not 0."""
     plane = bytearray(4 * words)
     for word in flagged:
         nibble = next(nibbles)

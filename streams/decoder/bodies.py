@@ -22,7 +22,7 @@ class Body(NamedTuple):
     grid: Grid
     plane: Plane  # of codes or of residuals
     indices: np.ndarray  # of exceptions
-    numbers: np.ndarray  # their bits
+    numbers: np.ndarray  # the exceptions' bits
     mask: Plane | None = None  # only if there are many exceptions
     exception_bits: Plane | None = None
 
@@ -30,7 +30,7 @@ class Body(NamedTuple):
 def read_body(reader: Reader, header: Header) -> Body:
     """A body with a grid."""
     grid = read_grid(reader, header)
-    exceptions = read_exceptions(reader, header)
+    exceptions = number_of_exceptions(reader, header)
     listed = exceptions <= most_listed(header.count)
     indices, numbers = read_list(reader, exceptions if listed else 0, header)
     plane = read_plane(reader, header.extents, header.bits)
@@ -76,7 +76,7 @@ def read_limits(reader: Reader, header: Header, step: float) -> tuple[int, int]:
     return lower, upper
 
 
-def read_exceptions(reader: Reader, header: Header) -> int:
+def number_of_exceptions(reader: Reader, header: Header) -> int:
     """§4: the number of exceptions."""
     exceptions = int.from_bytes(reader.take(index_width(header), "4", "the number of exceptions"), "little")
     if exceptions > header.count:
@@ -85,17 +85,17 @@ def read_exceptions(reader: Reader, header: Header) -> int:
 
 
 def index_width(header: Header) -> int:
-    """§4: the bytes of the number of exceptions, and of the index of one."""
+    """§4: the bytes of the number of exceptions, and of an exception's index."""
     return 4 if header.count < 1 << 32 else 8
 
 
 def most_listed(count: int) -> int:
-    """§4: the most exceptions that a chunk of this number of values may list."""
+    """§4: the most exceptions that are few, in a chunk of `count` values."""
     return 16 + count // 4096
 
 
 def read_list(reader: Reader, exceptions: int, header: Header) -> tuple[np.ndarray, np.ndarray]:
-    """§4: the list of few exceptions, or of none: where they are, and their bits."""
+    """§4: the list of few exceptions or of none: the exceptions' indices, and their bits."""
     width = index_width(header)
     indices = np.frombuffer(reader.take(exceptions * width, "4", "the list of exceptions"), f"<u{width}")
     if (indices[:-1] >= indices[1:]).any():

@@ -14,11 +14,11 @@ CUSTOM_BOOK = 255
 SYMBOLS = 106
 BOOKS = 75
 LONGEST_CODE = 12
-MOST_BOOK_BYTES = 96  # of a custom book, in which each difference has up to 7 bits
+MOST_BOOK_BYTES = 96  # of a custom book, whose differences have up to 7 bits each
 
 
 class Book(NamedTuple):
-    """A codebook as tables by the next 12 bits."""
+    """Tables of a codebook: for each string of 12 bits, the symbol whose code begins it, and the code's length."""
 
     symbol: list[int]
     length: list[int]
@@ -57,7 +57,7 @@ def dictionary_book(number: int) -> Book:
 
 @lru_cache(maxsize=None)
 def read_dictionary() -> list[bytes]:
-    """The lengths of the dictionary's books. A broken file is no fault of the stream."""
+    """The lengths of the dictionary's books. A wrong file is no fault of the stream."""
     data = DICTIONARY.read_bytes()
     size = 1 + 8 + 8 + SYMBOLS
     if data[:1] != bytes([BOOKS]) or len(data) != 1 + BOOKS * size:
@@ -71,7 +71,7 @@ def book_of(code_lengths: Sequence[int]) -> Book:
         raise StreamError("8", f"a code of {max(code_lengths)} bits")
     if sum(1 << (LONGEST_CODE - length) for length in code_lengths if length) != 1 << LONGEST_CODE:
         raise StreamError("8", "the code is not complete")
-    # Codes in canonical order, each followed by all its continuations to 12 bits, fill the table from 0 to its end.
+    # In canonical order, each code begins the next strings of 12 bits: as many as it has continuations. So the codes fill the tables from 0 to their end.
     symbols: list[int] = []
     lengths: list[int] = []
     for length, symbol in sorted((length, symbol) for symbol, length in enumerate(code_lengths) if length):

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 STORED, CONSTANT, QUANTIZED, EXACT, STEPS, LOGARITHMIC, DECIMAL = range(7)
 FLOAT, BFLOAT, SIGNED, UNSIGNED, PAIR = "f", "b", "i", "u", "c"  # kinds of value types
-# Kind of each value type, and bytes of a value.
 INTEGERS = tuple((kind, width) for width in (1, 2, 4, 8) for kind in (SIGNED, UNSIGNED))
+# By its number, the kind of each value type, and the bytes of a value.
 VALUE_TYPES = ((FLOAT, 4), (FLOAT, 8), (FLOAT, 2), (BFLOAT, 2), *INTEGERS, (PAIR, 4), (PAIR, 8))
 
 
 class StreamError(ValueError):
-    """The stream breaks a rule of FORMAT.md; says which section's."""
+    """The stream breaks a rule of a section of FORMAT.md."""
 
     def __init__(self, section: str, reason: str) -> None:
         super().__init__(f"§{section}: {reason}")
@@ -46,13 +46,13 @@ class Reader:
 class Header(NamedTuple):
     """§3: what the header says."""
 
-    kind: str  # of the value type; of pairs, that of their parts
+    kind: str  # of the values; pairs are an array of their parts
     width: int  # bytes of a value: 1, 2, 4 or 8
     big_endian: bool
     coding: int
     extents: tuple[int, ...]
     count: int  # values of the chunk
-    pairs: bool = False  # whether the chunk's elements are pairs of values
+    pairs: bool = False  # whether the elements are pairs of values
 
     @property
     def bits(self) -> int:

@@ -16,7 +16,7 @@ from .prediction import interpolates, undo_differences, undo_interpolation, wrap
 from .tokens import read_block
 
 BIT_PLANES = 254  # instead of a codebook's number
-NARROW = 32  # bits of the integers of residuals and of the mask, whatever the values have
+NARROW = 32  # bits of residuals and of the mask's integers, for values of all types
 
 
 class Plane(NamedTuple):
@@ -25,7 +25,7 @@ class Plane(NamedTuple):
     extents: Sequence[int]
     bits: int  # of an integer
     predictor: int
-    book: int  # its number
+    book: int  # the codebook's number
     integers: np.ndarray  # differences or residuals, signed
     data: bytes
 
@@ -35,16 +35,16 @@ class Plane(NamedTuple):
         return interpolates(self.predictor, self.extents)
 
     def codes(self) -> np.ndarray:
-        """The integers whose differences these are."""
+        """The integers of a plane of differences."""
         return undo_differences(self.integers, self.extents, self.predictor, self.bits)
 
     def positions(self, width: int) -> np.ndarray:
-        """The positions whose residuals these are. `width`: the values' bytes."""
+        """The positions of a plane of residuals. `width`: bytes of a value."""
         return undo_interpolation(self.integers.astype(np.int32), self.extents, self.predictor, width)
 
 
 def read_plane(reader: Reader, extents: Sequence[int], bits: int) -> Plane:
-    """A plane; `bits` are those of differences."""
+    """A plane. `bits`: those of an integer, if the plane has differences."""
     start = reader.at
     predictor, number, word = struct.unpack("<BBH", reader.take(4, "4", "a plane's header"))
     log2_length, lane_bits, extra_bits, lanes = 11 + (word & 7), word >> 3 & 63, word >> 9 & 63, 8 if word >> 15 else 32

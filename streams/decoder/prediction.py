@@ -11,7 +11,7 @@ import numpy as np
 from .header import StreamError
 from .quantization import distances_at, on_grid
 
-INTERPOLATION = 128  # the bit of predictors that are no sets of axes; cubic, without rough axes
+INTERPOLATION = 128  # the bit of interpolation: alone, it is cubic and without rough axes
 LINEAR = 16  # the bit of linear interpolation
 FINER, HALVED = 32, 64  # the bits of finer and of halved steps on coarse levels
 
@@ -52,12 +52,12 @@ WORTH = {0: (8, 8, 8, 8), FINER: (8, 6, 4, 3), HALVED: (8, 4, 2, 1)}
 
 
 def interpolates(predictor: int, extents: Sequence[int]) -> bool:
-    """Whether a plane's predictor is interpolation: the bits of the rank and that of linear interpolation are free."""
+    """Whether a plane's predictor is interpolation. The bits of rough axes and of linear interpolation may be 0 or 1."""
     return predictor & ~LINEAR & -1 << len(extents) in (INTERPOLATION, INTERPOLATION | FINER, INTERPOLATION | HALVED)
 
 
 def undo_interpolation(residuals: np.ndarray, extents: Sequence[int], predictor: int, width: int) -> np.ndarray:
-    """The positions of a chunk, in C order, from the line of their residuals. `width`: the values' bytes."""
+    """The positions of a chunk in C order, from its line of residuals. `width`: bytes of a value."""
     positions = np.zeros(extents, np.int32)
     last_level = (max(extents) - 1).bit_length()
     positions.reshape(-1)[:1] = restored(np.zeros(1, np.int64), residuals[:1], predictor, last_level, width)
@@ -73,7 +73,7 @@ def undo_interpolation(residuals: np.ndarray, extents: Sequence[int], predictor:
 
 
 def classes(extents: Sequence[int]) -> Iterator[tuple[int, tuple[int, ...], tuple[slice, ...]]]:
-    """The parity classes that have values, in order: the level's stride, the axes (0 is the slowest), where the values are."""
+    """The parity classes that have values, in order. For each: the level's stride, the class's axes (0 is the slowest), the slices of its values."""
     rank = len(extents)
     numbers = sorted(range(1, 1 << rank), key=lambda number: (bin(number).count("1"), number))
     for level, number in product(reversed(range((max(extents) - 1).bit_length())), numbers):
@@ -96,28 +96,28 @@ def worth_at(predictions: np.ndarray, predictor: int, level: int, width: int) ->
 
 
 def prediction(level: np.ndarray, odd: tuple[int, ...], predictor: int) -> np.ndarray:
-    """The predictions of a parity class. Sums of 64 bits do not wrap, so that one cut to 32 bits at the end is enough."""
+    """The predictions of a parity class. Sums have 64 bits, which do not wrap, and are cut to 32 bits at the end."""
     smooth = [axis for axis in odd if not predictor >> (level.ndim - 1 - axis) & 1]
-    sums, between = zip(*(along(level, axis, odd, bool(predictor & LINEAR)) for axis in smooth or odd))
-    any_between = np.any(np.broadcast_arrays(*between), axis=0)
+    sums, have_c = zip(*(along(level, axis, odd, bool(predictor & LINEAR)) for axis in smooth or odd))
+    any_has_c = np.any(np.broadcast_arrays(*have_c), axis=0)
     count, total = np.int64(0), np.int64(0)
-    for one_sum, one_between in zip(sums, between):
-        counts = one_between | ~any_between
+    for sum_along, has_c in zip(sums, have_c):
+        counts = has_c | ~any_has_c
         count = count + counts
-        total = total + np.where(counts, one_sum, 0)
+        total = total + np.where(counts, sum_along, 0)
     return (total + 8 * count).astype(np.int32) // (16 * count)
 
 
 def along(level: np.ndarray, axis: int, odd: tuple[int, ...], linear: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The prediction along one axis, in sixteenths, and which values have a neighbour behind them on that axis."""
-    even = level[tuple(slice(one in odd and one != axis, None, 2) for one in range(level.ndim))]
-    # Odd index 2j + 1 has b at j of the even ones, a at j - 1, c at j + 1 and d at j + 2.
+    """The prediction along one axis, in sixteenths, and which values have a neighbour c along this axis."""
+    even = level[tuple(slice(other in odd and other != axis, None, 2) for other in range(level.ndim))]
+    # Among the even indices, the value of odd index 2j + 1 has a at j - 1, b at j, c at j + 1 and d at j + 2.
     beside = np.arange(level.shape[axis] // 2)[:, None] + np.array([-1, 0, 1, 2])
     exist = (0 <= beside) & (beside < even.shape[axis])
     weights = np.array([LINEAR_WEIGHTS[bool(c)] if linear else WEIGHTS[bool(a), bool(c), bool(d)] for a, _, c, d in exist], np.int64)
-    upright = tuple(-1 if one == axis else 1 for one in range(level.ndim))
+    upright = tuple(-1 if other == axis else 1 for other in range(level.ndim))
     total = np.int64(0)
     for neighbour in range(4):
-        values = even.take(beside[:, neighbour], axis, mode="clip")  # those clipped weigh nothing
+        values = even.take(beside[:, neighbour], axis, mode="clip")  # clipped ones have the weight 0
         total = total + weights[:, neighbour].reshape(upright) * values
     return total, exist[:, 2].reshape(upright)

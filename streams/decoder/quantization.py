@@ -1,4 +1,4 @@
-"""FORMAT.md, section 5: values from codes and from positions. Codes and positions are arrays of signed integers, values are their bits."""
+"""FORMAT.md, section 5: values from codes and from positions. Codes and positions are arrays of signed integers, values arrays of their bits."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import numpy as np
 
 from .header import BFLOAT, FLOAT, Header, StreamError
 
-LEAST_STEP = {(FLOAT, 4): 1e-28, (FLOAT, 8): 1e-290}  # of a fine grid, by the value type; others have none
-FINE = float.fromhex("0x1.ff7f9fb7c9d76p-4")  # distance of neighbouring positions of the fine grid, in steps: (1020 / 1021) / 8
+LEAST_STEP = {(FLOAT, 4): 1e-28, (FLOAT, 8): 1e-290}  # of a fine grid, by the value type; other types have no fine grid
+FINE = float.fromhex("0x1.ff7f9fb7c9d76p-4")  # C: distance of neighbouring positions, in steps
 LN_2 = float.fromhex("0x1.62e42fefa39efp-1")  # 0x3FE62E42FEFA39EF
-NO_LOWER, NO_UPPER = -(1 << 31), (1 << 31) - 1  # limits that are none
+NO_LOWER, NO_UPPER = -(1 << 31), (1 << 31) - 1  # positions that mean no limit
 
 
 class Grid(NamedTuple):
     """§4: the rounding grid of a body."""
 
-    half_step: float  # coding 4: the bound, an integer; coding 6: the divisor, an integer
-    offset: int = 0  # of coding 5, in steps
-    limits: tuple[int, int] | None = None  # of coding 2: the positions of the lower and of the upper one
+    half_step: float  # of steps the bound, of decimals the divisor: integers
+    offset: int = 0  # of steps of the logarithm, in steps
+    limits: tuple[int, int] | None = None  # the positions of the lower and of the upper limit
 
     @property
     def step(self) -> float:
-        """§5.1: the step of any grid but that of §5.4."""
+        """§5.1, §5.5: the step."""
         return 2 * self.half_step
 
 
@@ -37,18 +37,18 @@ def values_of_codes(codes: np.ndarray, grid: Grid, header: Header) -> np.ndarray
 
 
 def rounded(values: np.ndarray, header: Header) -> np.ndarray:
-    """Numbers of binary64, rounded once to the header's type."""
+    """The bits of numbers of binary64, rounded once to the header's type."""
     with np.errstate(over="ignore", under="ignore"):
         if header.kind != BFLOAT:
             return values.astype(f"f{header.width}").view(f"u{header.width}")
-        # A bfloat16 has 8 bits from the highest one on, and none below 2^-133. They are the upper half of a binary32's.
+        # A bfloat16 has the 8 highest bits of a number, but no bit below 2^-133. It is the upper half of a binary32.
         _, exponents = np.frexp(values)
         unit = np.ldexp(1.0, np.maximum(exponents, -125) - 8)
         return (np.float32(np.rint(values / unit) * unit).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
 
 
 def within_limits(bits: np.ndarray, grid: Grid, header: Header) -> np.ndarray:
-    """The values after the limits have replaced values."""
+    """The values' bits after limits have replaced values."""
     if grid.limits is None:
         return bits
     lower, upper = grid.limits
@@ -74,7 +74,7 @@ def values_of_positions(positions: np.ndarray, grid: Grid, header: Header) -> np
 
 
 def check_fine_grid(header: Header, step: float, what: str) -> None:
-    """Which chunks have a fine grid."""
+    """Refuses `what`, which needs a fine grid, of a chunk that has none."""
     if (header.kind, header.width) not in LEAST_STEP:
         raise StreamError("5.2", f"{what} of another type than binary32 and binary64")
     if step < LEAST_STEP[header.kind, header.width]:
@@ -82,19 +82,19 @@ def check_fine_grid(header: Header, step: float, what: str) -> None:
 
 
 def on_grid(positions: np.ndarray, width: int) -> np.ndarray:
-    """The grid's nearest positions, before they wrap. `width`: the values' bytes."""
+    """The positions of the grid that are nearest to positions, before they wrap. `width`: bytes of a value."""
     return nearest_multiples(positions, distances_at(positions, width))
 
 
 def distances_at(positions: np.ndarray, width: int) -> np.ndarray:
-    """g, the distance of the grid's positions."""
+    """g at each position: the distance of the grid's positions there."""
     magnitudes = np.abs(positions.astype(np.int64))
     return 1 << sum(((width == 4) & (magnitudes >= 1 << bits)).astype(np.int64) for bits in (13, 14, 15))
 
 
-def nearest_multiples(positions: np.ndarray, of: np.ndarray) -> np.ndarray:
-    """The nearest multiples; of two, the greater."""
-    return (positions.astype(np.int64) + of // 2) // of * of
+def nearest_multiples(positions: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """The multiples of g nearest to positions, of two the greater."""
+    return (positions.astype(np.int64) + g // 2) // g * g
 
 
 # §5.3: exact integers
@@ -110,7 +110,7 @@ def values_of_exact(codes: np.ndarray, header: Header) -> np.ndarray:
 
 
 def low_bits(integers: np.ndarray, header: Header) -> np.ndarray:
-    """§4, §5.3: those bits of integers that a value has."""
+    """§4, §5.3: the low bits of integers, as many as a value has."""
     return integers.astype(f"u{header.width}")
 
 
@@ -131,7 +131,7 @@ def values_of_steps(codes: np.ndarray, grid: Grid, header: Header) -> np.ndarray
 
 def values_of_logarithms(codes: np.ndarray, grid: Grid, header: Header) -> np.ndarray:
     """The values on the grid of logarithms."""
-    sums = np.abs(codes) + np.int64(grid.offset)  # which wrap
+    sums = np.abs(codes) + np.int64(grid.offset)  # these wrap
     signs = np.sign(codes)
     with np.errstate(over="ignore"):
         return rounded(np.where(signs, np.copysign(exponential(sums.astype(np.float64) * grid.step, header), signs), 0.0), header)

@@ -11,7 +11,7 @@ from .header import StreamError
 
 
 def token_table() -> list[tuple[int | None, int, int]]:
-    """§7: for each symbol what a run begins with, or None; start, extra bits. A plain difference is in no need of its row."""
+    """§7: for each symbol, the first integer of its run or None, its start, and its number of extra bits."""
     runs = [(2, 0), (3, 0), (4, 1), (6, 1), (8, 2), (12, 2), (16, 3), (24, 3)]
     runs += [(1 << bits, bits) for bits in range(5, 11)] + [(2048, 0)]
     classes = [((1 << o) + (h << (o - 1)), o) for o in range(4, 10) for h in (0, 1)]
@@ -76,7 +76,7 @@ def read_block(lane_words: Sequence[int], lanes: int, extras: Sequence[int], cou
                     append(-number if extra & 1 else number)
                     left -= 1
             if not left:
-                break  # the other lanes have no token in this round
+                break  # the lanes left have no token
         else:
             for lane in range(lanes):
                 have = available[lane]

@@ -1,4 +1,4 @@
-"""What all tests share: the plugin of HDF5_PLUGIN_PATH, and the counts that a run ends with."""
+"""What all tests share: the plugin of HDF5_PLUGIN_PATH, and the counts that are printed at the end of a run."""
 
 import pytest
 

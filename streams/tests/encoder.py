@@ -1,5 +1,5 @@
-"""What FORMAT.md asks of an encoder, recomputed from a stream's values: the codes, residuals and exceptions of section 5, of 6.1 the predictors of
-exceptions, and section 11's bit planes."""
+"""What FORMAT.md asks of an encoder, computed again from the values: codes, residuals and exceptions (section 5), the predictors of mask and exceptions
+(section 6.1), and bit planes (section 11.4)."""
 
 from __future__ import annotations
 
@@ -22,22 +22,24 @@ from decoder.quantization import (
 from modes import BITS, POINTWISE, Values, code_limit, cut, divisor_of_bits, half_step_of, in_binary64, lattice_of_bits, settled_bound
 
 LEAST_NORMAL = 2.0**-1022  # of binary64
+REACH = 1 << 22  # section 5.2's T
+REST_SCALE = 8 / (1020 / 1021)  # section 5.2's P
 SQUARE_ROOT = float.fromhex("0x1.6a09e667f3bcdp+0")  # of 2: twice 0x3FE6A09E667F3BCD
 LOG2_E = float.fromhex("0x1.71547652b82fep+0")  # 0x3FF71547652B82FE
 
 
 class Seen:
-    """Counts of what was checked, so that a test can say that nothing is missing."""
+    """Counts of what was checked, with which a test can find what is missing."""
 
     def __init__(self):
         self.encoded = Counter()  # chunks by coding, type, and whether there are exceptions
-        self.predictors = Counter()  # chunks on a grid of differences by rank, type, predictor, and whether there are exceptions
-        self.modes = Counter()  # planes of bits by which plane of the chunk, bytes of a value, and mode
+        self.predictors = Counter()  # quantized chunks by rank, type, predictor, and whether there are exceptions
+        self.modes = Counter()  # bit planes by the chunk's plane, bytes of a value, and mode
         self.escapes = 0
 
 
 class Parts:
-    """What a stream of planes says before there are values."""
+    """What is in a stream of planes: grid, planes, exceptions, and codes or positions."""
 
     def __init__(self, stream):
         self.header, reader = read_header(stream)
@@ -61,13 +63,12 @@ class Parts:
 
 
 class Rules:
-    """Sections 5.1 and 5.2 for an encoder, of one chunk's values."""
+    """The rules of sections 5.1 and 5.2 for an encoder, for the values of one chunk."""
 
     def __init__(self, parts, values, bound):
         self.header, self.grid, self.x = parts.header, parts.grid, values.x
         self.values, self.bound, self.step = values, bound, parts.grid.step
         self.inverse = 1 / self.step
-        self.reach = 1 << 22
         least = LEAST_STEP.get((self.header.kind, self.header.width), math.inf)
         self.fine = parts.grid.half_step == bound and self.step >= least
         self.scaled = self.x * self.inverse
@@ -77,18 +78,18 @@ class Rules:
         if self.fine:
             self.positions, self.is_on_position = self.try_positions()
             self.coded &= ~(self.is_on_position & (self.positions % 8 != 0))
-        # A fill value beyond the grid is an exception of both grids.
+        # Only fill values within the grid are masked.
         self.masked = (values.is_fill & (np.abs(self.scaled) < code_limit(self.header)) | self.is_far) & ~self.coded
         zeros = values.bits == 0
         if parts.interpolated and not (values.is_fill & self.masked).any() and parts.exceptions[zeros].all():
             self.masked |= zeros  # section 11.3 says when
 
     def value(self, positions):
-        """Section 5.2's value of a position as a number of the chunk's type, in binary64."""
+        """Section 5.2's values of positions, rounded to the type, in binary64."""
         return in_binary64(values_of_positions(positions, self.grid, self.header), self.header)
 
     def unrounded(self, positions):
-        """Section 5.2's value of a position before it is rounded to its type."""
+        """Section 5.2's values of positions, not yet rounded to the type."""
         steps = (positions + 4) // 8
         return steps * self.step + (positions - 8 * steps) * (self.step * FINE)
 
@@ -103,32 +104,31 @@ class Rules:
 
     def try_positions(self):
         """Section 5.2: the position nearest to each value, and which values are exactly on it."""
-        near = np.abs(self.nearest) < self.reach
-        rest = np.rint((self.scaled - self.nearest) * (8 / (1020 / 1021)))  # may be 4
+        near = np.abs(self.nearest) < REACH
+        rest = np.rint((self.scaled - self.nearest) * REST_SCALE)  # may be 4
         positions = np.where(near, 8 * self.nearest + rest, 0).astype("i8")
         there = rounded(self.nearest * self.step + rest * (self.step * FINE), self.header)
         on_the_grid = on_grid(positions, self.header.width) == positions
         return positions, near & on_the_grid & (in_binary64(there, self.header) == self.x)
 
     def codes_and_exceptions(self):
-        """Section 5.1: the plane of codes with those of exceptions, and the mask."""
+        """Section 5.1: the plane of codes, and the mask."""
         return codes_beside(self.codes, self.coded), ~self.coded
 
     def residuals_and_exceptions(self, there, predicted, worth):
-        """Section 5.2: the residuals of a class of values, each of a worth, and which are exceptions."""
-        x, reach = self.x[there], self.reach
+        """Section 5.2: the residuals of a parity class, and which are exceptions. The class is at the slices `there`."""
+        x = self.x[there]
 
         def holds(positions):
-            within = (-8 * reach + 4 <= positions) & (positions < 8 * reach - 4)
-            return within & (np.abs(x - self.value(positions)) <= self.bound)
+            return is_in_reach(positions) & (np.abs(x - self.value(positions)) <= self.bound)
 
         aligned = nearest_multiples(predicted, distances_at(self.positions[there], self.header.width))
         steps = np.rint((x - self.unrounded(aligned)) * self.inverse * (8 / worth))
-        few = np.abs(steps) < 65536
-        steps = np.where(few, steps, 0).astype("i8")
+        small = np.abs(steps) < 65536
+        steps = np.where(small, steps, 0).astype("i8")
         stepped, near = on_grid(predicted + worth * steps, self.header.width), self.positions[there]
-        out = ~(np.abs(self.scaled[there]) < reach) | ~(np.abs(self.nearest[there]) < reach) | self.masked[there]
-        by_steps = ~out & few & holds(stepped) & ~(self.is_on_position[there] & (near != stepped))
+        out = ~(np.abs(self.scaled[there]) < REACH) | ~(np.abs(self.nearest[there]) < REACH) | self.masked[there]
+        by_steps = ~out & small & holds(stepped) & ~(self.is_on_position[there] & (near != stepped))
         escaped_to = on_grid(near, self.header.width)
         escapes = wrapped(escaped_to - predicted + 98304, 32)
         by_escape = ~out & ~by_steps & holds(escaped_to) & (np.abs(escapes) >= 65536)
@@ -150,29 +150,34 @@ class Rules:
         return lower, upper
 
     def limit(self, end, inward):
-        """Section 11.3: the limit at an end of the values, or None; `inward` is 1 for the lower one and -1 for the upper one."""
+        """Section 11.3: the limit at an end of the values, or None. `inward` is 1 for the lower limit and -1 for the upper limit."""
         steps = np.rint(end * self.inverse)
-        if not abs(steps) < self.reach:
+        if not abs(steps) < REACH:
             return None
-        nearest = int(8 * steps + np.rint((end * self.inverse - steps) * (8 / (1020 / 1021))))
+        nearest = int(8 * steps + np.rint((end * self.inverse - steps) * REST_SCALE))
         positions = on_grid(np.arange(nearest - 8, nearest + 9), self.header.width)
         inside = positions[inward * (self.value(positions) - end) >= 0]
         limit = int(inside.min() if inward > 0 else inside.max())
         (value,) = self.value(np.array([limit]))
-        return limit if -8 * self.reach + 4 <= limit < 8 * self.reach - 4 and abs(value - end) <= self.bound else None
+        return limit if is_in_reach(limit) and abs(value - end) <= self.bound else None
+
+
+def is_in_reach(positions):
+    """Section 5.2: whether a position may hold a value."""
+    return (-8 * REACH + 4 <= positions) & (positions < 8 * REACH - 4)
 
 
 def codes_beside(codes, good):
-    """Section 5.1: the plane of codes, in which exceptions have those of other values of their row."""
+    """Section 5.1: the plane of codes. Exceptions, which are not good, get codes of good values of their row."""
     row = np.arange(good.shape[-1])
-    # The index of the last good value of the row so far; before it, the first one of all.
+    # For each value, the index of the last good value up to it in its row, or of the row's first good value.
     before = np.maximum.accumulate(np.where(good, row, -1), -1)
     before = np.where(before < 0, good.argmax(-1)[..., None], before)
     return np.where(good.any(-1)[..., None], np.take_along_axis(codes, before, -1), 0)
 
 
 def lattice_codes(parts, values):
-    """Section 11: codes on the lattice of the exact bits: all finite values have theirs, of which none needs the rules of section 5.1."""
+    """Section 11.1: codes on the lattice of the exact bits, and which are exceptions. All finite values have codes."""
     finite = np.isfinite(values.x)
     return codes_beside(np.where(finite, values.x / parts.grid.step, 0).astype("i8"), finite), ~finite
 
@@ -187,7 +192,7 @@ def decimal_codes(parts, values):
 
 
 def exact_codes(values):
-    """Section 5.3: codes, and no exceptions."""
+    """Section 5.3: codes. There are no exceptions."""
     header = values.header
     numbers = values.bits.view(f"{header.kind if header.integer else 'i'}{header.width}")
     codes = wrapped(numbers, header.bits)
@@ -205,7 +210,7 @@ def step_codes(parts, values):
 
 
 def logarithm(numbers, terms):
-    """Section 5.5: L(x), with u_0 to u_terms; of subnormal numbers and 0 any number."""
+    """Section 5.5: L(x), with u_0 to u_terms. For subnormal numbers and 0 it is any number."""
     series = [2 * LOG2_E / (2 * index + 1) for index in range(terms + 1)]
     bits = np.asarray(numbers, np.float64).view(np.uint64)
     exponents = (bits >> np.uint64(52)).astype(int) - 1023
@@ -232,7 +237,7 @@ def logarithm_grid(values, share):
 
 
 def terms_of(header):
-    """Section 5.5: the last of the terms of L."""
+    """Section 5.5: the index of the last term of L."""
     return 10 if header.width == 8 else 5
 
 
@@ -255,11 +260,11 @@ def logarithm_codes(parts, values, share):
     return codes_beside(codes, good), ~good
 
 
-# Sections 6.1 and 11: the planes
+# Sections 6.1 and 11.4: the planes
 
 
 def check_planes(seen, parts, coding, name):
-    """Planes are bit planes where the dataset asks for them, and then these bytes; predictors of exceptions."""
+    """Planes are bit planes if the dataset asks for them. Then they have these bytes. The mask and the exceptions' bits have these predictors."""
     for what, plane in zip(("values", "mask", "exceptions"), parts.planes):
         assert (plane.book == BIT_PLANES) == (coding == BITS), f"{name}: book {plane.book} for the plane of {what}"
         if plane.book != BIT_PLANES:
@@ -276,7 +281,7 @@ def check_planes(seen, parts, coding, name):
 
 
 def encoders_mode(plane):
-    """Section 11.4: the mode of a plane, whose words are rows of four bytes."""
+    """Section 11.4: the mode of a bit plane, whose words are rows of four bytes."""
     if not plane.any():
         return EMPTY
     sparse = 64 + 4 * int(plane.any(1).sum()) + 8 * int((plane != 0).sum())
@@ -284,7 +289,7 @@ def encoders_mode(plane):
 
 
 def check_mask(parts, name):
-    """Section 6.1: the predictors of the mask and of the exceptions' bits, and what these are above those of a value."""
+    """Section 6.1: the predictors of the mask and of the exceptions' bits. Section 4: how these bits are extended."""
     rank = parts.exceptions.ndim
     ones = {}
     for axes in ((1 << rank) - 1, 1, 0):
@@ -306,7 +311,7 @@ def check_mask(parts, name):
 
 
 def check_encoder(seen, stream, bits, request, name):
-    """The codes or residuals and the mask of a stream are those that section 5 asks an encoder for, its planes section 11's."""
+    """Codes or residuals and the mask of a stream are those of section 5, and its planes those of section 11."""
     header, _ = read_header(stream)
     coding, stored = header.coding, len(whole(0, STORED, header.extents, b"")) + header.count * header.width
     same = bool((bits == bits.reshape(-1)[0]).all())
@@ -347,7 +352,7 @@ def check_encoder(seen, stream, bits, request, name):
 
 
 def check_codes(parts, values, ways, name):
-    """The codes and exceptions of a stream are those of one of these ways; what is said is of the first."""
+    """The codes and exceptions of a stream are those of one of these ways. A message compares them with the first way."""
     if any(np.array_equal(codes, parts.codes) and np.array_equal(exceptions, parts.exceptions) for codes, exceptions in ways):
         return
     codes, exceptions = ways[0]
@@ -367,7 +372,7 @@ def check_quantized(seen, parts, values, request, element, name):
     bound, half_step = settled_bound(request, values), parts.grid.half_step
     if bound is None:
         if math.frexp(half_step)[0] == 0.5:
-            return  # a bound that nobody knows, or a lattice
+            return  # a bound that FORMAT.md leaves to the code, or a lattice
         assert half_step == cut(half_step), f"{name}: half step {half_step!r}, which is not cut"
         bound = half_step
     of_bound, of_bits = half_step_of(bound, values), lattice_of_bits(values)
@@ -375,7 +380,7 @@ def check_quantized(seen, parts, values, request, element, name):
     limits = rules.limits(parts.interpolated)
     assert parts.grid.limits == limits, f"{name}: limits {parts.grid.limits}, by section 11.3 {limits}"
     if not parts.interpolated:
-        # The exact bits replace a bound's grid where its stream would be too long, or longer than theirs.
+        # Exact bits may replace the bound's grid, if its stream is longer.
         ways = [rules.codes_and_exceptions()] if bound and half_step == of_bound else []
         ways += [lattice_codes(parts, values)] if half_step == of_bits else []
         assert ways, f"{name}: half step {half_step!r} for a bound of {bound!r}, by section 11 {of_bound!r} or {of_bits!r}"

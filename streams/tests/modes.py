@@ -1,5 +1,4 @@
-"""Section 10's modes of bits: what a dataset asks of its chunks, the bound or the divisor that section 11 settles for it, and the promise that values
-must keep."""
+"""Section 10's modes of bits: what a dataset asks of its chunks, the bound or the divisor that section 11 settles for a chunk, and what values must keep."""
 
 from __future__ import annotations
 
@@ -14,18 +13,18 @@ import numpy as np
 from decoder.header import BFLOAT
 from decoder.quantization import rounded
 
-# Section 10's modes of bits, which are those that a dataset keeps.
+# Section 10's modes of bits, which datasets keep: numbers are given by their bits.
 LOSSLESS, ABSOLUTE, RELATIVE, POINTWISE, PSNR, RATIO, RATIO_WITHIN = 0, 1, 3, 5, 7, 9, 11
 HUFFMAN, BITS = 1, 2  # section 10's codings; 0 leaves the choice to the encoder
-CODINGS = (0, BITS)  # those that give different streams
-GREATEST_BOUND = 1e300  # that comes of a range
+CODINGS = (0, BITS)  # codings that give different streams
+GREATEST_BOUND = 1e300  # of a share of a range
 
 
 class Request(NamedTuple):
     """Section 10: what a dataset asks of its chunks."""
 
     mode: int
-    numbers: tuple  # those of the mode
+    numbers: tuple  # of the mode
     coding: int
     fill: int  # bits of the fill value
 
@@ -45,17 +44,17 @@ class Values:
             self.counted &= ~self.is_far
 
     def integers(self):
-        """Section 5.4: integers as they are."""
+        """The values of a chunk of integers, as Python's numbers."""
         return self.bits.view(f"{self.header.kind}{self.header.width}").reshape(-1).tolist()
 
     def range(self):
-        """Section 10: the range, 0 if there are no values that count."""
+        """Section 10: the range. 0 if no values count."""
         some = self.x[self.counted]
         return min(float(some.max() - some.min()), sys.float_info.max) if some.size else 0.0
 
 
 def span(x):
-    """Section 11.2: the least and the greatest value that is not far."""
+    """Section 11.2: the least and the greatest value among those that are not far, or infinities if no value is far."""
     different, occur = np.unique(x + 0.0, return_counts=True)
     first, last = 0, len(different) - 1
 
@@ -82,7 +81,7 @@ def span(x):
 
 
 def in_binary64(bits, header):
-    """The values in binary64, of which integers of 64 bits may be rounded."""
+    """The values in binary64. Integers of 64 bits may be rounded."""
     if header.kind == BFLOAT:
         return (bits.astype("u4") << np.uint32(16)).view("f4").astype("f8")
     return bits.view(f"{header.kind}{header.width}").astype("f8")
@@ -92,7 +91,7 @@ def in_binary64(bits, header):
 
 
 def cut(number):
-    """Section 11: a mantissa cut to 5 bits behind the point; of a subnormal number the bits at those positions."""
+    """Section 11.2: a bound whose lowest 47 bits are 0."""
     (bits,) = struct.unpack("<Q", struct.pack("<d", number))
     return struct.unpack("<d", struct.pack("<Q", bits >> 47 << 47))[0]
 
@@ -107,7 +106,7 @@ def rung(wanted):
 
 
 def on_ladder(bound, values):
-    """Section 11.2: the bound of a chunk of floating-point numbers of which no part was rounded before."""
+    """Section 11.2: the bound of a chunk of floating-point numbers that were not rounded before."""
     if values.header.width == 2:
         return 2.0 ** (math.frexp(2 * bound)[1] - 2) / 2 if bound > 0 else 0.0
     wanted = 2 * bound * (1 - 1 / 1024)
@@ -121,7 +120,7 @@ def on_ladder(bound, values):
 
 
 def on_thirds(bound):
-    """Section 11: the bound of integers whose step is the greatest power of three."""
+    """Section 11.2: the bound of integers: their step is the greatest power of three."""
     step = 1
     while (3 * step - 1) // 2 <= bound and step < 3**33:
         step *= 3
@@ -129,9 +128,9 @@ def on_thirds(bound):
 
 
 def settled_bound(request, values):
-    """Section 11: the absolute bound of a chunk, 0 for the exact bits, or None where FORMAT.md leaves it to the code."""
+    """Section 11: the absolute bound of a chunk. 0 for the exact bits, None if FORMAT.md leaves the bound to the code."""
     if request.mode in (LOSSLESS, POINTWISE):
-        bound = 0.0  # of a chunk that has no steps of the logarithm
+        bound = 0.0  # a chunk in steps of the logarithm does not come here
     elif request.mode == ABSOLUTE:
         (bound,) = request.numbers
     elif request.mode == RELATIVE and values.header.integer:
@@ -156,7 +155,7 @@ def greatest_power(numbers):
 
 
 def half_step_of(bound, values):
-    """Section 11: the half step that belongs to a bound, which a lattice of the values may widen."""
+    """Section 11.1: the half step of a bound, which is wider on a lattice of the values."""
     power = greatest_power(values.x[values.counted])
     if power is None or power < -1000 or not 2.0 ** min(power, 1000) > 2 * bound:
         return bound
@@ -164,7 +163,7 @@ def half_step_of(bound, values):
 
 
 def lattice_of_bits(values):
-    """Section 11: the half step of the lattice that holds a chunk exactly, or None."""
+    """Section 11.1: the half step of the lattice of a chunk's exact bits, or None."""
     finite = values.x[np.isfinite(values.x)]
     power = greatest_power(finite)
     if power is None or not -1000 <= power <= 1000 or np.any((finite == 0) & np.signbit(finite)):
@@ -210,12 +209,12 @@ def code_limit(header):
 
 
 def check_promise(request, header, bits, read, size, content, name):
-    """What section 10 promises of a mode: of a chunk's bits, those that the plugin reads, and the stream's size."""
+    """What section 10 promises of a mode. `bits` are a chunk's bits, `read` those that the plugin reads, `size` the stream's bytes."""
     with np.errstate(all="ignore"):
         before, after = Values(header, bits, request.fill, request.mode), Values(header, read, request.fill)
         x, y = before.x, after.x
         kept = before.bits == after.bits
-        broken = ~kept & ~np.isfinite(x)  # none but finite values may change
+        broken = ~kept & ~np.isfinite(x)  # only finite values may change
         mode, numbers = request.mode, request.numbers
         if mode == LOSSLESS:
             broken |= ~kept
@@ -232,14 +231,14 @@ def check_promise(request, header, bits, read, size, content, name):
             noise = float(np.mean((x[some] - y[some]) ** 2))
             psnr = 20 * math.log10(before.range()) - 10 * math.log10(noise) if noise else math.inf
             assert psnr >= numbers[0] - 0.05, f"{name}: {psnr:.2f} dB"
-        # The grids that keep a bound of numbers of 16 bits are few.
+        # Types of 16 bits have few grids, and so few ratios.
         if mode == RATIO and content == "smooth" and before.header.kind == "f" and header.width > 2:
             ratio = bits.size * header.width / size
             assert abs(ratio / numbers[0] - 1) <= 0.05, f"{name}: a ratio of {ratio:.3f}"
 
 
 def within(before, after, bound):
-    """Where values are within the bound: in binary64, integers exactly."""
+    """Which values are within the bound. Integers are compared exactly, other values in binary64."""
     if not before.header.integer:
         return np.abs(before.x - after.x) <= bound
     far = [abs(one - other) <= bound for one, other in zip(before.integers(), after.integers())]

@@ -9,21 +9,22 @@ from collections import Counter
 import h5py
 import numpy as np
 
+from craft import with_grid
 from decoder import StreamError, decode
 from decoder.header import BFLOAT, PAIR
 
 FILTER = 33791
 TYPES = ("<f4", ">f4", "<f8", ">f8")
-COUNTS: Counter[str] = Counter()  # what the run ends with
+COUNTS: Counter[str] = Counter()  # printed at the end of the run
 
 
 def words_of(mode, *numbers, coding=0):
-    """Section 10's words of a mode of bits, with its numbers."""
+    """Section 10's words of a mode of bits: a mode whose numbers are given by their bits."""
     return (mode + 256 * coding, *struct.unpack(f"<{2 * len(numbers)}I", struct.pack(f"<{len(numbers)}d", *numbers)))
 
 
 class Target(h5py.Dataset):
-    """A dataset with the filter, which is read and written as a whole and without conversions: numpy has no bfloat16."""
+    """A dataset with the filter. It is read and written as a whole, and without conversions, as numpy has no bfloat16."""
 
     def __init__(self, bind, element):
         super().__init__(bind)
@@ -31,17 +32,17 @@ class Target(h5py.Dataset):
 
     @property
     def limit(self):
-        """The length of all values."""
+        """The length of all values, in bytes."""
         return self.size * self.element.dtype.itemsize
 
     def read(self):
-        """All values; those of bfloat16 as their bits."""
+        """All values. Those of bfloat16 are their bits."""
         values = np.empty(self.shape, self.element.dtype)
         self.id.read(h5py.h5s.ALL, h5py.h5s.ALL, values, self.id.get_type())
         return values
 
     def write(self, values):
-        """All values. The streams of its chunks, in their order."""
+        """Writes all values. The streams of the chunks, in their order."""
         values = np.ascontiguousarray(values).reshape(self.shape)
         assert values.dtype == self.element.dtype
         self.id.write(h5py.h5s.ALL, h5py.h5s.ALL, values, self.id.get_type())
@@ -66,9 +67,9 @@ class Plugin:
         self.file = h5py.File("conformance", "w", driver="core", backing_store=False, rdcc_nbytes=0)  # no cache
 
     def dataset(self, shape, element, words=words_of(0), chunks=None, fill=0.0):
-        """A new dataset with the filter, of one chunk if nothing else is said; section 10 has its words."""
+        """A new dataset with the filter, by default of one chunk. `words` are those of section 10."""
         dtype = bfloat16(element) if element.kind == BFLOAT else element.dtype
-        # HDF5 makes no complex number of a real one.
+        # HDF5 does not convert a real number to a complex one.
         fill = np.array(fill, element.dtype) if element.kind == PAIR else fill
         options = {"chunks": chunks or shape, "compression": FILTER, "compression_opts": words, "fillvalue": fill}
         return Target(self.file.create_dataset(None, shape, dtype, **options).id, element)
@@ -83,7 +84,7 @@ def bfloat16(element):
 
 
 def read_by_both(dataset, stream, name):
-    """Both readers on one stream for a dataset of one chunk: equal bytes, or refused by both. Whether they read it."""
+    """Has both readers read a stream in place of a dataset's only chunk. Both must read equal bytes, or refuse it. Whether they read it."""
     decoded = plugins = error = plugin_error = None
     try:
         decoded = decode(stream, dataset.limit)
@@ -95,7 +96,7 @@ def read_by_both(dataset, stream, name):
     except OSError as refusal:
         plugin_error = refusal
     COUNTS[f"streams {'refused' if plugins is None else 'read'} by both readers"] += 1
-    # Section 10: the stream must agree with the dataset in length, value type and byte order, of which the decoder knows nothing.
+    # Section 10: the plugin refuses a stream whose length, value type or byte order is not the dataset's. The decoder does not know the dataset.
     of_another = decoded is not None and (len(decoded) != dataset.limit or stream[8] != dataset.element.value_type)
     if not (of_another and plugins is None):
         assert decoded == plugins, f"{name}: decoder {error or 'reads'}; plugin {plugin_error or 'reads'}"
@@ -103,5 +104,12 @@ def read_by_both(dataset, stream, name):
 
 
 def verdict(dataset, stream, name, good):
-    """A stream which both readers must read, to equal bytes, or which both must refuse."""
+    """Has both readers read a stream, to equal bytes if it is good, or refuse it."""
     assert read_by_both(dataset, stream, name) == good, f"{name}: {'refused' if good else 'read'} by both"
+
+
+def check_grid(dataset, name, good, planes, half_step=1.0, ones=0, offset=None, limits=None):
+    """`verdict` on a body with a grid, in a stream of the dataset's type and extents."""
+    grid = f"half step {half_step!r}, offset {offset}, limits {limits}, {ones} exceptions"
+    stream = with_grid(planes, dataset.shape, dataset.element, half_step, ones, offset, limits)
+    verdict(dataset, stream, f"{dataset.element} {dataset.shape}, {grid}: {name}", good)

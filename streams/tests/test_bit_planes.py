@@ -1,4 +1,4 @@
-"""Section 9.2 of FORMAT.md: each of its statements broken once, and what may be so although an encoder would not write it."""
+"""Section 9.2 of FORMAT.md: streams that break one of its statements, and valid streams that an encoder would not write."""
 
 from __future__ import annotations
 
@@ -11,39 +11,38 @@ import pytest
 from craft import BitBlock, Element, bit_block, bit_plane, exact_bits, packed_book, with_grid
 from decoder.bit_planes import DENSE, EMPTY, SPARSE
 from decoder.prediction import INTERPOLATION
-from readers import read_by_both, verdict, words_of
+from readers import check_grid, read_by_both
 
-# Bytes of a value and bits of a code: those of codes and of exceptions' bits differ in the last two.
+# In the last two types, a code has more bits than a value.
 TYPES = ("<f4", "<f8", "<f2", ">bfloat16")
 
-# A block of 48 integers has two words. Bit 0 of the first and bit 15 of the second, the last integer's, in both modes:
+# A block of 48 integers has two words. Bit 0 of the first and bit 15 of the second are 1: the bits of the first and of the last integer.
 SPARSE_BLOCK = BitBlock(1, [SPARSE], [0b11], [0b0001, 0b0010], b"\x01\x80")
 DENSE_BLOCK = BitBlock(1, [DENSE], [], [], b"\1\0\0\0\0\x80\0\0")
-# All planes but the last of several may be 0 and dense.
+# A dense plane may be all 0, unless it is the last one.
 MIXED_BLOCK = BitBlock(4, [SPARSE, EMPTY, DENSE, SPARSE], [1, 3], [1, 2, 2], b"\1" + bytes(8) + b"\x81\x80")
-# Integers of 64 bits, the first of which is the least.
+# Integers of 64 bits. The first one is the least integer.
 LEAST_BLOCK = BitBlock(64, [DENSE] * 64, [], [], (b"\1" + bytes(7)) * 64)
 
 
 def top(planes, block=DENSE_BLOCK):
-    """A block of `planes` bit planes of which only the last is not 0; it is the bit plane of a block of one."""
+    """A block of `planes` bit planes. The last one is the bit plane of `block`, the others are all 0."""
     return block._replace(planes=planes, modes=[EMPTY] * (planes - 1) + block.modes)
 
 
 class Edges:
-    """Streams whose planes are bit planes, for datasets of one chunk."""
+    """Has both readers read or refuse streams whose planes are bit planes."""
 
     def __init__(self, plugin):
         cases = itertools.product((48, 2048, 2049), TYPES)
-        self.datasets = {(count, name): plugin.dataset((count,), Element(name), words_of(1, 1e-3)) for count, name in cases}
+        self.datasets = {(count, name): plugin.dataset((count,), Element(name)) for count, name in cases}
 
     def check(self, name, planes, good, count=48, dtype="<f4", ones=0):
         """Planes that must be read, or refused."""
-        stream = with_grid(planes, (count,), Element(dtype), 1.0, ones)
-        verdict(self.datasets[count, dtype], stream, f"bit planes, {count} values {dtype}: {name}", good)
+        check_grid(self.datasets[count, dtype], name, good, planes, ones=ones)
 
     def block(self, name, block, good, count=48, dtype="<f4"):
-        """The first block of the first plane; a second one is empty."""
+        """A stream of one plane with this block. A second block is empty."""
         self.check(name, bit_plane([block.pack()] + [b""] * (count > 2048), 0), good, count, dtype)
 
 
@@ -113,7 +112,7 @@ def test_sparse_planes(edges):
 
 
 def test_bits_behind(edges):
-    """Bits behind a block's last integer."""
+    """Bits behind a block's last integer must be 0."""
     edges.block("all bits of the integers", DENSE_BLOCK._replace(data=b"\xff" * 6 + b"\0\0"), True)
     for bit in (48, 49, 55, 56, 63):
         data, nibble = (1 << bit).to_bytes(8, "little"), 1 << (bit - 32) // 8
@@ -131,7 +130,7 @@ def test_bits_behind(edges):
 
 
 def test_lengths(edges):
-    """Padding, and blocks too short or too long."""
+    """Padding of blocks, and blocks that are too short or too long."""
     no_padding = BitBlock(2, [SPARSE, SPARSE], [1, 1], [1, 1], b"\1")
     blocks = [(f"{count} bytes", BitBlock(1, [SPARSE], [1], [(1 << count) - 1], b"\1" * count)) for count in (1, 2, 3, 4)]
     blocks += [("dense", DENSE_BLOCK), ("mixed", MIXED_BLOCK), ("two sparse", no_padding._replace(data=b"\1\1"))]
@@ -149,7 +148,7 @@ def test_lengths(edges):
             edges.check(f"{name}, {end} bytes of {len(whole)}", bit_plane([whole[:end]], 0), False, 48, "<f8")
         edges.check(f"{name}, twice", bit_plane([whole * 2], 0), False, 48, "<f8")
         edges.check(f"{name}, behind 4 bytes", bit_plane([bytes(4) + whole], 0), False, 48, "<f8")
-    for size in (2, 4, 6, 8, 64, 60000):  # HDF5 before 2.0 has no chunks of so small a dataset above 65535 bytes
+    for size in (2, 4, 6, 8, 64, 60000):  # HDF5 before 2.0 takes no chunk above 65535 bytes for so small a dataset
         edges.check(f"{size} bytes of 0", bit_plane([bytes(size)], 0), False)
     edges.check("no bytes", bit_plane([b""], 0), True)
 
@@ -173,7 +172,7 @@ def test_headers(edges):
 
 
 def test_widths(edges):
-    """Residuals and masks have 32 bits, codes and exceptions' bits those that section 3 gives the type."""
+    """Residuals and masks have 32 bits. Codes and exceptions' bits have as many as section 3 gives the type."""
     plain, mask = exact_bits([0] * 48, 0), exact_bits([1] * 20 + [0] * 28, 0)
     for planes, dtype in itertools.product((1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65), TYPES):
         width, fine = Element(dtype).bits, dtype in ("<f4", "<f8")
@@ -184,14 +183,14 @@ def test_widths(edges):
         edges.check(f"exceptions' bits of {planes} planes", plain + mask + few, planes <= width, 48, dtype, 20)
         if planes > 64:
             continue
-        # Numbers 1 mean integers 1, and the number of all ones for an even integer if it has more planes than one.
+        # The number 1 means the integer 1. A number of several ones means an even integer.
         numbers = np.array([1] * 20 + [0] * 27 + [(1 << planes) - 1 if planes > 1 else 0], np.uint64)
         wide = bit_plane([bit_block(numbers, lambda plane: DENSE).pack()], 0)
         edges.check(f"mask of {planes} planes", plain + wide + exact_bits(range(20), 0), planes <= 32, 48, dtype, 20)
 
 
 def test_every_byte(edges):
-    """Every value of every byte of two planes: both readers agree."""
+    """Both readers agree on two planes with every value of every byte."""
     for name, block in (("sparse", SPARSE_BLOCK), ("mixed", MIXED_BLOCK)):
         good = bit_plane([block.pack()], 0)
         for at, value in itertools.product(range(len(good)), range(256)):

@@ -1,5 +1,5 @@
-"""Chunks that were damaged on disk: reading raises OSError with a reason, or gives the data back; it never ends the process.
-plugin-tests/gpu.sh runs this with every chunk on a GPU."""
+"""Chunks that were damaged on disk: reading raises OSError with a reason, and never ends the process. plugin-tests/gpu.sh runs these tests with every chunk on
+a GPU."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def smooth(shape, dtype):
 
 
 def contents():
-    """Small chunks in every coding, with the words of their datasets and what bound these keep here."""
+    """Small chunks in every coding: a name, values, the dataset's words, and a bound on errors."""
     shape = (12, 13)
     for dtype in ("<f4", ">f8"):
         yield f"smooth {dtype}", smooth(shape, dtype), BOUNDED, BOUND
@@ -38,7 +38,7 @@ def contents():
 
 
 def check_refused(dataset, stream, label):
-    """Replaces the only chunk by `stream`: reading it must fail with our text."""
+    """Replaces the only chunk by `stream`. Reading it must fail with our text."""
     COUNTS["damaged streams refused"] += 1
     dataset.id.write_direct_chunk((0, 0), stream)
     try:
@@ -55,7 +55,7 @@ def assert_bound(values, read, bound):
 
 
 def test_every_byte(plugin):
-    """Every byte changed in three ways, the stream cut at every length, and lengthened."""
+    """Streams with one byte changed, with their end cut off, and with more bytes."""
     codings = set()
     for name, data, words, bound in contents():
         dataset = plugin.dataset(data.shape, Element(data.dtype.str), words)
@@ -95,16 +95,16 @@ def test_a_bit_of_the_file(tmp_path):
     with h5py.File(path, "r") as file:
         with pytest.raises(OSError, match="(?i)quire.*damaged"):
             file["x"][()]
-        # The other chunks are as good as ever.
+        # The other chunks can be read.
         assert_bound(data[:16], file["x"][:16], BOUND)
 
 
 def test_a_chunk_whose_mask_says_that_the_filter_was_skipped(tmp_path):
-    """It holds plain values."""
+    """Such a chunk has plain values."""
     path, data = tmp_path / "skipped.h5", smooth((12, 13), "<f4")
     with h5py.File(path, "w") as file:
         dataset = file.create_dataset("x", data.shape, data.dtype, chunks=data.shape, compression=FILTER, compression_opts=BOUNDED)
         dataset.id.write_direct_chunk((0, 0), data.tobytes(), filter_mask=1)
-    # Opened again: until then HDF5 remembers the mask of before the write (1.10.8 to 2.0, with any filter).
+    # The file is opened again: HDF5 1.10.8 to 2.0 remembers the old mask until then.
     with h5py.File(path, "r") as file:
         assert_bound(data, file["x"][()], 0.0)

@@ -1,4 +1,4 @@
-"""Streams at the edges of single rules of sections 2 to 8, which must be read or refused. test_bit_planes.py has those of section 9.2."""
+"""Streams at the edges of single rules of sections 2 to 8. Both readers must read or refuse each. test_bit_planes.py has those of section 9.2."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ import numpy as np
 import pytest
 
 from craft import (
-    EVERY_TYPE, Element, coding_of, exact_bits, exact_tokens, grid, has_fine_grid, leb128, listed, packed_book, plane_header, signed, whole,
+    EVERY_TYPE, Element, exact_bits, exact_tokens, grid, has_fine_grid, leb128, listed, ones_of, packed_book, plane_header, signed, whole,
     with_grid, with_header,
 )  # fmt: skip
 from decoder.books import CUSTOM_BOOK, SYMBOLS
-from decoder.header import BFLOAT, CONSTANT, DECIMAL, EXACT, FLOAT, LOGARITHMIC, QUANTIZED, STEPS, STORED, VALUE_TYPES, Reader
-from decoder.planes import read_plane
+from decoder.header import BFLOAT, CONSTANT, DECIMAL, EXACT, FLOAT, LOGARITHMIC, QUANTIZED, STEPS, STORED, VALUE_TYPES
 from decoder.prediction import INTERPOLATION, interpolates
 from decoder.quantization import LEAST_STEP, NO_LOWER, NO_UPPER
 from random_streams import RandomStreams
-from readers import TYPES, verdict, words_of
+from readers import TYPES, check_grid, verdict
 from sampling import is_full
 
-ABSOLUTE = words_of(1, 1e-3)
 VALUE = b"\1\2\3\4"
 
 
@@ -31,13 +29,13 @@ def elements_of(coding):
 
 
 def plane_of_codes(codes, element, rng):
-    """A plane of 48 codes: these, and any other ones."""
+    """A plane of 48 codes: these, then random ones."""
     codes = codes + [int.from_bytes(rng.bytes(8), "little") for _ in range(48 - len(codes))]
     return exact_bits(signed(codes, element.bits), 0, element.bits)
 
 
 def test_turns_of_interpolation(plugin):
-    """Residuals where the formulas of section 6.2 turn, and positions where the values of section 5.2 turn."""
+    """Residuals and positions beside those where the formulas of sections 6.2 and 5.2 change."""
     rng = np.random.default_rng(8)
     streams = RandomStreams(rng)
     turns = [side + by for side in (0, 65536, -65536, 98304, 98304 - 32768, 98304 + 32767, -98304) for by in (-1, 0, 1)]
@@ -52,8 +50,7 @@ def test_turns_of_interpolation(plugin):
         residuals = rng.choice(turns, int(np.prod(shape)))
         residuals[rng.random(residuals.size) < rng.choice([0, 0.5, 0.95])] = 0
         plane = (exact_tokens, exact_bits)[turn % 2](residuals, streams.kind(shape))
-        name = f"edges {turn} {element} {shape} {bound} {residuals[:9].tolist()}"
-        verdict(plugin.dataset(shape, element, ABSOLUTE), with_grid(plane, shape, element, bound), name, True)
+        check_grid(plugin.dataset(shape, element), f"edges {turn}, {residuals[:9].tolist()}", True, plane, bound)
 
 
 def test_predictors(plugin):
@@ -62,7 +59,7 @@ def test_predictors(plugin):
     ones = 20  # of 48 values: more than a list takes
     for turn, extents in enumerate(((48,), (4, 12), (1, 48), (4, 3, 4), (2, 3, 4, 2), (1, 1, 1, 48))):
         element = Element(TYPES[turn % 4])
-        dataset = plugin.dataset((48,), element, ABSOLUTE)
+        dataset = plugin.dataset((48,), element)
         axes = range(1 << len(extents))
         there = rng.permutation(np.arange(48) < ones).reshape(extents).astype(int)
 
@@ -83,7 +80,7 @@ def test_predictors(plugin):
             for byte in range(256):
                 some = byte in axes or interpolates(byte, extents)
                 if not some and (byte % 2 == 0) == (coded is tokens):
-                    continue  # no plane has such a predictor: one coding for each is enough, and one first plane
+                    continue  # a byte that is no predictor of any plane: one coding is enough
                 check(f"predictor {byte:#x} of the first plane", some, coded(range(48), byte), 0)
                 for before in (plain, interpolated) if some else (plain,):
                     planes = before + mask(coded, byte) + bits
@@ -98,72 +95,58 @@ def test_predictors(plugin):
 
 @pytest.mark.parametrize("element", map(Element, EVERY_TYPE), ids=str)
 def test_limits(plugin, element):
-    """Sections 4 and 5.1: which bodies may have limits, and limits about all turns of their positions."""
+    """Sections 4 and 5.1: which bodies may have limits, and limits at all edges of positions."""
     dataset = plugin.dataset((48,), element)
     plane = exact_bits(range(-24, 24), 0, element.bits)
 
-    def check(what, half_step, limits, good, offset=None, plane=plane):
-        stream = with_grid(plane, (48,), element, half_step, 0, offset, limits)
-        verdict(dataset, stream, f"{element}, limits {limits} {what}", good)
-
     if not element.floating:
-        check("of steps", 1, (-8, 8), False)
+        check_grid(dataset, "limits of steps", False, plane, 1, limits=(-8, 8))
         return
-    check("of decimals", 100, (-8, 8), False)
-    check("of logarithms", 1.0, (-8, 8), False, 0)
+    check_grid(dataset, "limits of decimals", False, plane, 100, limits=(-8, 8))
+    check_grid(dataset, "limits of logarithms", False, plane, offset=0, limits=(-8, 8))
     least = LEAST_STEP.get((element.kind, element.width), 2.0) / 2
     for half_step in (1.0, least, float(np.nextafter(least, 0)), 1e-300, 2.0**1022, 0.0, 2.0**1023, np.inf, np.nan):
         good = has_fine_grid(element, half_step) and half_step < 2.0**1023
-        check(f"half step {half_step!r}", half_step, (-8, 8), good)
+        check_grid(dataset, "half steps with limits", good, plane, half_step, limits=(-8, 8))
     fine = has_fine_grid(element, 1.0)
     ends = (NO_LOWER, NO_LOWER + 1, -9, -8, -4, -1, 0, 1, 7, 8193, *range(NO_UPPER - 5, NO_UPPER + 1))
     interpolated = exact_bits(range(-24, 24), INTERPOLATION | 1)
     for two in itertools.product(ends, repeat=2):
-        check("of differences", 1.0, two, fine and two[0] <= two[1])
-        check("of an interpolated plane", 1.0, two, fine and two[0] <= two[1], plane=interpolated)
+        for name, plane_of in (("differences", plane), ("an interpolated plane", interpolated)):
+            check_grid(dataset, f"limits of {name}", fine and two[0] <= two[1], plane_of, limits=two)
     body = grid(1.0, None, (-8, 8)) + bytes(4) + plane
     for end in range(len(body)):
         verdict(dataset, whole(element, QUANTIZED, (48,), body[:end]), f"{element}, {end} bytes of a body with limits", False)
 
 
-@pytest.fixture(name="check")
-def check_of_48_values(plugin):
-    """Has both readers read or refuse a stream of 48 values of binary32."""
-    dataset = plugin.dataset((48,), Element("<f4"), ABSOLUTE)
-
-    def check(name, stream, good):
-        verdict(dataset, stream, name, good)
-
-    return check
+@pytest.fixture(name="floats")
+def floats_of_48_values(plugin):
+    """A dataset of 48 values of binary32."""
+    return plugin.dataset((48,), Element("<f4"))
 
 
-def quantized(planes, half_step=1.0, ones=0):
-    """A quantized stream of 48 values of binary32."""
-    return with_grid(planes, (48,), Element("<f4"), float(half_step), ones)
-
-
-def test_half_steps(check):
-    """Section 4. test_limits has negative ones."""
+def test_half_steps(floats):
+    """Section 4: half steps. test_limits has negative ones."""
     plane = RandomStreams(np.random.default_rng(5)).plane((48,), 32)
     least = 2.0**-1025
     for half_step in (np.nextafter(least, 1), 2.0**1022, np.nextafter(2.0**1023, 0), 1.0):
-        check(f"half step {half_step}", quantized(plane, half_step), True)
+        check_grid(floats, "half steps", True, plane, float(half_step))
     for half_step in (least, 5e-324, 2.0**1023, np.inf, np.nan, 0.0, -0.0):
-        check(f"half step {half_step}", quantized(plane, half_step), False)
+        check_grid(floats, "half steps", False, plane, half_step)
 
 
-def test_extents(check):
+def test_extents(floats):
     """Section 3: extents of 48 values, and of another number."""
     streams = RandomStreams(np.random.default_rng(5))
     for extents in ((48,), (4, 12), (1, 48), (48, 1), (4, 3, 4), (2, 3, 4, 2), (1, 1, 1, 48)):
-        check(f"extents {extents}", streams.stream(extents, Element("<f4"), 1e-3), True)
-        check(f"constant, extents {extents}", whole(Element("<f4"), CONSTANT, extents, VALUE), True)
+        verdict(floats, streams.stream(extents, Element("<f4"), 1e-3), f"extents {extents}", True)
+        verdict(floats, whole(Element("<f4"), CONSTANT, extents, VALUE), f"constant, extents {extents}", True)
     fifth = pow(5, -1, 1 << 64)  # 5 × (48 × fifth) is 48 modulo 2^64
     for extents in ((49,), (1 << 32, 1 << 32), (1 << 48,), (1 << 49,), (5, 48 * fifth % (1 << 64))):
-        check(f"constant, extents {extents}", whole(Element("<f4"), CONSTANT, extents, VALUE), False)
+        verdict(floats, whole(Element("<f4"), CONSTANT, extents, VALUE), f"constant, extents {extents}", False)
 
 
-def test_headers(check):
+def test_headers(floats):
     """Section 3: the version, how extents are written, and the left-out extent."""
     values, number = bytes(range(192)), Element("<f4").value_type
 
@@ -171,18 +154,18 @@ def test_headers(check):
         return with_header(number, packed, extents, VALUE, version)
 
     for version in range(256):
-        check(f"version byte {version:#x}", constant(leb128(48), CONSTANT, version), version == 0x90)
+        verdict(floats, constant(leb128(48), CONSTANT, version), f"version byte {version:#x}", version == 0x90)
     for packed in range(256):
         rank = (packed >> 4 & 3) + 1
         extents = [2, 3, 4, 2] if rank == 4 else [3, 4, 4] if rank == 3 else [8, 6] if rank == 2 else [48]
         whole_extents = b"".join(map(leb128, extents))
-        check(f"constant, byte 9 {packed:#x}", constant(whole_extents, packed), packed & 0xCF == CONSTANT)
+        verdict(floats, constant(whole_extents, packed), f"constant, byte 9 {packed:#x}", packed & 0xCF == CONSTANT)
         if packed & 15 == STORED:
             left_out = packed >> 6
             others = b"".join(leb128(extent) for axis, extent in enumerate(extents) if axis != left_out)
             good = left_out == extents.index(max(extents))
-            check(f"stored, byte 9 {packed:#x}", with_header(number, packed, others, values), good)
-            check(f"stored, byte 9 {packed:#x}, all extents", with_header(number, packed, whole_extents, values), False)
+            verdict(floats, with_header(number, packed, others, values), f"stored, byte 9 {packed:#x}", good)
+            verdict(floats, with_header(number, packed, whole_extents, values), f"stored, byte 9 {packed:#x}, all extents", False)
     for name, extents, good in (
         ("47", b"\x2f", True),
         ("47 in two bytes", b"\xaf\0", False),
@@ -194,30 +177,30 @@ def test_headers(check):
         ("8 bytes", b"\xaf" + b"\x80" * 6 + b"\1", False),
         ("none", b"", False),
     ):
-        check(f"constant, extent {name}", constant(extents), good)
+        verdict(floats, constant(extents), f"constant, extent {name}", good)
     for extent, good in ((1, True), (3, True), (5, False), (6, True), (7, False), (8, False), (48, False)):
-        # The last of two extents: the first one is left out, a whole number, and the greater one.
-        check(f"stored, last extent {extent}", with_header(number, STORED | 1 << 4, leb128(extent), values), good)
-    check("stored, without values", with_header(number, STORED, b"", b""), False)
-    check("stored, a byte too many", with_header(number, STORED, b"", values + b"\0"), False)
-    check("stored, padding that is not 0", with_header(number, STORED, b"\0\1", values), False)
+        # Two extents, of which the first is left out. It must be a whole number, and not the smaller extent.
+        verdict(floats, with_header(number, STORED | 1 << 4, leb128(extent), values), f"stored, last extent {extent}", good)
+    verdict(floats, with_header(number, STORED, b"", b""), "stored, without values", False)
+    verdict(floats, with_header(number, STORED, b"", values + b"\0"), "stored, a byte too many", False)
+    verdict(floats, with_header(number, STORED, b"\0\1", values), "stored, padding that is not 0", False)
 
 
-def test_masks(check):
+def test_masks(floats):
     """Section 4: the number of exceptions, and the ones of their mask."""
     streams = RandomStreams(np.random.default_rng(5))
     plane, mask, ones = streams.plane((48,), 32), b"", 0
     while not 17 < ones < 48:  # more than a list takes
         mask = streams.plane((48,), 32)
-        ones = int((read_plane(Reader(mask), (48,), 32).codes() & 1).sum())
+        ones = ones_of(mask, (48,))
     for said in (0, 1, 16, 17, ones - 1, ones, ones + 1, 48, 49, 1 << 31, ones + (1 << 31), (1 << 32) - 1):
         rest = mask + streams.plane((min(said, 99),), 32) if said else b""
-        check(f"{said} exceptions, {ones} in the mask", quantized(plane + rest, 1.0, said), said in (0, ones))
-    check("a mask without exceptions", quantized(plane + mask), False)
+        check_grid(floats, f"{ones} in the mask", said in (0, ones), plane + rest, ones=said)
+    check_grid(floats, "a mask without exceptions", False, plane + mask)
 
 
-def test_books(check):
-    """Section 8: books with codes for 0 and the difference 1, and what is wrong with them."""
+def test_books(floats):
+    """Section 8: complete books, and books that are not complete or are packed wrongly."""
     for name, book, good in (
         ("complete", {30: 1, 31: 1}, True),
         ("12 bits", {**{30 + n: n + 1 for n in range(12)}, 42: 12}, True),
@@ -237,12 +220,12 @@ def test_books(check):
             (", 4 bytes more", packed + bytes(4), False),
             (", 4 bytes less", packed[:-4], False),
         ):
-            # W = E = 0: codes of zeros only.
-            check(f"book {name}{what}", quantized(plane_header(0, CUSTOM_BOOK, 0, 0) + data), good and intact)
+            # With W = E = 0 all bits of codes are 0.
+            check_grid(floats, f"book {name}{what}", good and intact, plane_header(0, CUSTOM_BOOK, 0, 0) + data)
     runs = packed_book([1, 1] + [0] * (SYMBOLS - 2))
-    check("runs to the end of the block", quantized(plane_header(0, CUSTOM_BOOK, 0, 0) + runs), True)
+    check_grid(floats, "runs to the end of the block", True, plane_header(0, CUSTOM_BOOK, 0, 0) + runs)
     over = plane_header(0, CUSTOM_BOOK, 8, 0) + runs + b"\1\0\0\0" + b"\0\x80\0\0"
-    check("a run over the end of the block", quantized(over), False)
+    check_grid(floats, "a run over the end of the block", False, over)
 
 
 def test_lists(plugin):
@@ -258,8 +241,7 @@ def test_lists(plugin):
         limit = 16 + count // 4096
 
         def check(name, planes, ones, good):
-            stream = with_grid(planes, (count,), element, half_step, ones, offset)
-            verdict(dataset, stream, f"{element} {count} values, {name}", good)
+            check_grid(dataset, name, good, planes, half_step, ones, offset)
 
         for ones in sorted({0, 1, 2, 3, 4, limit - 1, limit, limit + 1, 2 * limit}):
             if ones > count:
@@ -274,7 +256,7 @@ def test_lists(plugin):
             check(f"{ones} exceptions in planes", planes, ones, ones > limit)
             check(f"{ones} exceptions listed and in planes", listed(indices, bits) + planes, ones, False)
             if ones > limit:
-                # Bits that no value of the type has.
+                # Integers of exceptions' bits may have any bits above those of a value.
                 planes = plane + exact_bits(mask, 0) + exact_bits(rng.integers(-(1 << 31), 1 << 31, ones), 0, element.bits)
                 check(f"{ones} exceptions in planes, any bits", planes, ones, True)
             need = -len(bits) % 4
@@ -283,7 +265,7 @@ def test_lists(plugin):
                     good = padding == bytes(need) and ones <= limit
                     whole_list = listed(indices, bits)[: 4 * ones + len(bits)]
                     if size and not (ones and need):
-                        continue  # the plane's own bytes follow
+                        continue  # such padding could be read as the plane's bytes
                     check(f"{ones} exceptions, padding {padding.hex()}", whole_list + padding + plane, ones, good)
         if count < 17:
             continue
@@ -314,7 +296,7 @@ def test_lists(plugin):
 
 
 def test_bodies(plugin):
-    """Section 2 and the table of section 3: which coding fits which type, and the bodies that all types may have."""
+    """Sections 2 and 3: which coding fits which type, and which value types there are."""
     rng = np.random.default_rng(11)
     plane = exact_bits(range(48), 0)
     bodies_of = {
@@ -344,21 +326,20 @@ def test_bodies(plugin):
         for coding in range(7, 16):
             for body in bodies_of.values():
                 check(f"coding {coding}", whole(element, coding, (48,), body), False)
-        # Interpolation: of quantized planes of two types only, and of those with the two formulas of section 5.2.
+        # Only quantized planes of two types may be interpolated: those with a fine grid (section 5.2).
         interpolated = exact_bits([5, -7, 65536, -65536] * 12, INTERPOLATION)
         check("exact, interpolated", whole(element, EXACT, (48,), interpolated), False)
         for half_step, offset in ((1.0, None), (1.0, 0), (1, None)):
-            coding = coding_of(element, half_step, offset)
-            good = coding == QUANTIZED and (element.kind, element.width) in LEAST_STEP
-            check(f"coding {coding}, interpolated", with_grid(interpolated, (48,), element, half_step, 0, offset), good)
-        # A plane's predictor, of exact integers in four dimensions.
+            good = offset is None and has_fine_grid(element, half_step)
+            check_grid(dataset, "interpolated", good, interpolated, half_step, 0, offset)
+        # Every predictor, of a plane of exact integers with four axes.
         for byte in range(256):
             coded = (exact_tokens, exact_bits)[byte % 2](range(48), byte)
             check(f"exact, predictor {byte:#x}", whole(element, EXACT, (2, 3, 4, 2), coded), byte < 16)
 
 
 def test_exact(plugin):
-    """Section 5.3: codes at the ends of each type, and codes that are no type's."""
+    """Section 5.3: codes at the ends of each type, and codes beyond the type."""
     rng = np.random.default_rng(12)
     for element in map(Element, EVERY_TYPE):
         dataset = plugin.dataset((48,), element)
@@ -377,32 +358,28 @@ def test_steps(plugin):
         top = element.bits - 1
         plane = exact_bits(range(48), 0)
         for bound in (0, 1, 2, (1 << 31) - 1, 1 << 31, (1 << 32) + 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1):
-            stream = with_grid(plane, (48,), element, bound)
-            verdict(dataset, stream, f"steps of {element}, bound {bound}", 1 <= bound < 1 << top)
+            check_grid(dataset, "steps", 1 <= bound < 1 << top, plane, bound)
         ends = (0, (1 << 8 * element.width) - 1, 1 << (8 * element.width - 1), -(1 << (8 * element.width - 1)))
         for bound in (1, 2, 3, 127, 1 << 14, (1 << 30) - 1, 1 << 30, (1 << top) - 1):
             step = 2 * bound + 1
             turns = [end // step + by for end in ends for by in (-1, 0, 1, 2)]
             turns += [side + by for side in (0, 1 << top, 1 << (top - 1), 1 << (top // 2)) for by in (-1, 0, 1)]
-            stream = with_grid(plane_of_codes(turns, element, rng), (48,), element, bound)
-            verdict(dataset, stream, f"codes of {element} in steps, bound {bound}", True)
+            check_grid(dataset, "codes in steps", True, plane_of_codes(turns, element, rng), bound)
 
 
 def test_decimals(plugin):
-    """Section 5.6: the divisor's limits, and codes whose quotients are rounded in all ways."""
+    """Section 5.6: the divisor's limits, and codes with all roundings of their quotients."""
     rng = np.random.default_rng(18)
     for element in elements_of(DECIMAL):
         dataset = plugin.dataset((48,), element)
         plane = exact_bits(range(48), 0)
         for divisor in (0, 1, 2, 10**7, (1 << 53) - 1, 1 << 53, (1 << 53) + 1, 0x4059000000000000, 1 << 63, (1 << 64) - 1):
-            stream = with_grid(plane, (48,), element, divisor)
-            verdict(dataset, stream, f"decimals of {element}, divisor {divisor}", 1 <= divisor <= 1 << 53)
+            check_grid(dataset, "decimals", 1 <= divisor <= 1 << 53, plane, divisor)
         half = 1 << (element.bits - 1)
         for divisor in (1, 3, 10, 100, 10**4, 10**7, 2**40 + 1, (1 << 53) - 1, 1 << 53, int(rng.integers(1, 1 << 53))):
             turns = [side + by for side in (0, half, half // 2, divisor, -divisor, 1 << 24, 1 << 53) for by in (-2, -1, 0, 1, 2)]
             turns += [int.from_bytes(rng.bytes(8), "little") >> int(rng.integers(64)) for _ in range(48 - len(turns))]
-            stream = with_grid(plane_of_codes(turns, element, rng), (48,), element, divisor)
-            verdict(dataset, stream, f"codes of {element} over {divisor}", True)
+            check_grid(dataset, "codes of decimals", True, plane_of_codes(turns, element, rng), divisor)
 
 
 def test_logarithms(plugin):
@@ -412,24 +389,19 @@ def test_logarithms(plugin):
     for element in elements_of(LOGARITHMIC):
         dataset = plugin.dataset((48,), element)
         plane = exact_bits(range(48), 0)
-
-        def check(what, half_step, offset, good, plane=plane):
-            stream = with_grid(plane, (48,), element, half_step, 0, offset)
-            verdict(dataset, stream, f"logarithms of {element}, {what}", good)
-
         for half_step in (least, 5e-324, 2.0**1023, np.inf, -np.inf, np.nan, 0.0, -0.0, -1.0):
-            check(f"half step {half_step!r}", half_step, 0, False)
+            check_grid(dataset, "half steps", False, plane, half_step, offset=0)
         for half_step in (np.nextafter(least, 1), 2.0**1022, np.nextafter(2.0**1023, 0), 1.0, 1e-300):
             for offset in (0, -24, end - 1, -end):
-                check(f"half step {half_step!r}, offset {offset}", float(half_step), offset, True)
+                check_grid(dataset, "half steps", True, plane, float(half_step), offset=offset)
         half = 1 << (element.bits - 1)
         for offset in (0, 1, -1, 47, -48, end - 1, end - 48, -end, 1 - end, (1 << 53) + 1, -(1 << 53) - 1, 1 << 62):
             # Sums that wrap, and codes that are the least of their width.
             turns = [side + by for side in (0, half, half // 2, -offset, offset, end - offset) for by in (-2, -1, 0, 1, 2)]
             codes = plane_of_codes(turns, element, rng)
             for half_step in (2.0**-60, 2.0**-50, 2.0**-12, 0.5, 1000.0):
-                check(f"half step {half_step!r}, codes about offset {offset}", half_step, offset, True, codes)
-        # Logarithms where the type's range ends, at its last bits, and where E brings what it is given to within 2000.
+                check_grid(dataset, "codes about the offset", True, codes, half_step, offset=offset)
+        # Logarithms near the ends of the type's range, at its last bits, and near 2000, the greatest exponent of exp2.
         range_ends = {2: (-25, -14, 15, 16), 4: (-150, -149, -126, 127, 128), 8: (-1075, -1074, -1023, -1022, 1023, 1024)}[element.width]
         if element.kind == BFLOAT:
             range_ends = (-134, -133, -126, 127, 128)
@@ -440,4 +412,4 @@ def test_logarithms(plugin):
             codes = rng.integers(1, 200, 48) * rng.choice([-1, 1], 48)
             codes[rng.random(48) < 0.05] = 0
             plane = (exact_tokens if element.bits == 32 and turn % 2 else exact_bits)(codes, 0)
-            check(f"half step {half_step!r}, logarithms about {center}", half_step, offset, True, plane)
+            check_grid(dataset, f"logarithms about {center}", True, plane, half_step, offset=offset)

@@ -1,5 +1,5 @@
-"""The stream of FORMAT.md, section 12: the bytes that its table prints are those that the plugin writes, the decoder reads the chunk from them, and what the
-tables say of tokens and codes is so."""
+"""The stream of FORMAT.md, section 12. The plugin writes the bytes that the table prints, both readers read the chunk from them, and the tables' tokens and
+codes are right."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from readers import words_of
 
 FORMAT = Path(__file__).resolve().parents[2] / "FORMAT.md"
 BOUND = 0.05
-# What the section says of its chunk.
+# The section's chunk and its codes.
 CHUNK = np.array([0.0] * 11 + [2.51] * 9 + [2.04, math.nan] + [2.13] * 11 + [-12.34] * 15, "<f4")
 CODES = [0] * 11 + [25] * 9 + [20] * 2 + [21] * 11 + [-123] * 15
 
@@ -58,7 +58,7 @@ def test_the_plugin_writes_it_and_both_readers_read_it(plugin, stream):
 
 
 def test_lanes_and_tokens_are_those_of_the_tables(lines, stream):
-    """Each lane's word is the code that its row prints, and that code is the symbol's. The second table's extra bits are those of the stream."""
+    """Each lane's word is the code that its row prints, and the code is that of the row's symbol. The second table has the stream's extra bits."""
     book = dictionary_book(8)
     lanes = list(filter(None, map(LANE.search, lines)))
     assert [int(found[1]) for found in lanes] == list(range(8))

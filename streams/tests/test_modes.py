@@ -1,4 +1,4 @@
-"""Section 10's modes of bits, with values of all types: chunks keep what a mode promises, and datasets the words that section 10 names."""
+"""Section 10's modes of bits, with values of all types. Chunks keep what a mode promises, datasets the words of section 10."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from sampling import sample
 from values import any_bits, bits_of, bits_type, content, fill_bits, fill_of, of_numbers
 from written import check_values
 
-# Types, contents and the chunk of the matrix of section 10's modes.
+# The matrix of section 10's modes: types, contents, and the shape of a chunk.
 MODES_TYPES = ("<f2", ">f4", "<f8", "<bfloat16", ">bfloat16", "i1", "u1", ">i2", "u2", "<i4", ">u4", "i8", "u8")
 CONTENTS = ("smooth", "noise", "specials", "filled", "decimals")
 CHUNK = (11, 17, 16)
-MOST_REQUESTS = 11  # of a floating-point type, see requests()
-ANY = 1200  # chunks of any values
+MOST_REQUESTS = 11  # that requests() has for a type
+ANY = 1200  # least number of chunks of any values
 
 
 def requests(element):
-    """Modes of bits and their numbers; an absolute bound that is coarse for content() and one that is fine."""
+    """Modes of bits and their numbers. One absolute bound is coarse for content(), the other fine."""
     coarse, fine = 0.05, 1e-3
     if not element.floating:
         coarse = 1.5 * {1: 2, 2: 200, 4: 10**6, 8: 10**9}[element.width]
@@ -37,7 +37,7 @@ def requests(element):
 
 
 def check_mode(plugin, seen, element, values, request, fill, kind, name, again=True, chunk=None):
-    """Values in chunks along the first axis keep what their mode promises. What rounds each value by itself moves none when they are written `again`."""
+    """Writes values in chunks along the first axis. They keep what their mode promises. If the mode rounds each value by itself, no value moves `again`."""
     streams, read = check_values(plugin, seen, element, values, request, fill, name, chunk)
     extent = (chunk or values.shape)[0]
     for stream, at in zip(streams, range(0, len(values), extent)):
@@ -53,7 +53,7 @@ def check_mode(plugin, seen, element, values, request, fill, kind, name, again=T
 
 
 def test_modes_keep_what_they_promise(plugin):
-    """Every mode of bits, for all types of values in both codings; and chunks of any values, until there are enough of each coding and type."""
+    """Every mode of bits, for all types in both codings. Then chunks of any values, until each coding and type has had some."""
     seen = Seen()
     write_modes(plugin, seen, np.random.default_rng(15))
     write_any(plugin, seen, np.random.default_rng(16))
@@ -62,7 +62,7 @@ def test_modes_keep_what_they_promise(plugin):
 
 
 def write_modes(plugin, seen, rng):
-    """Section 10: every mode of bits, for all types of values in both codings, keeps what it promises; decimals give equal results."""
+    """Section 10: the matrix of modes, types, contents and codings."""
     chosen = {}
     for name, kind, number, coding in sample("modes", (MODES_TYPES, CONTENTS, range(MOST_REQUESTS), CODINGS), 3):
         if number < len(requests(Element(name))):
@@ -82,7 +82,7 @@ def write_modes(plugin, seen, rng):
 
 
 def check_words(plugin, element, values, request, fill, streams, name):
-    """Section 10: the words that the dataset keeps; and decimals, which keep equal words and give equal streams."""
+    """Section 10: the words that the dataset keeps. Numbers as decimals keep the same words and give the same streams."""
     by_bits = words_of(request.mode, *request.numbers, coding=request.coding)
     own = [0x51010000 | element.value_type << 8 | 3, *CHUNK, request.fill & 0xFFFFFFFF, request.fill >> 32]
     expected = (*by_bits, *own[: 6 if element.width == 8 else 5])
@@ -96,7 +96,7 @@ def check_words(plugin, element, values, request, fill, streams, name):
 
 
 def decimal(number):
-    """Section 10: a number's decimal, as its exponent and its mantissa."""
+    """Section 10: a number as a decimal, its exponent and its mantissa."""
     for exponent in range(20):
         mantissa = round(number * 10**exponent)
         if float(f"{mantissa}e-{exponent}") == number:
@@ -105,7 +105,7 @@ def decimal(number):
 
 
 def not_encoded(seen):
-    """Types and codings of which there are to be chunks with exceptions and without, and are none."""
+    """Types and codings that had no chunk, or no chunk with exceptions if the coding has them."""
     for element in map(Element, EVERY_TYPE):
         for coding in element.codings:
             there = [seen.encoded[coding, element.name, has] for has in (False, True)]
@@ -117,7 +117,7 @@ def write_any(plugin, seen, rng):
     """Chunks of any values, shape and fill value, with bounds of any size: encoded as section 5 says, and kept as section 10 promises."""
     shapes = ((1,), (17,), (300,), (2100,), (9, 40), (5, 6, 7), (3, 4, 5, 6), (2, 1100))
     for turn in itertools.count():
-        # Where the matrix of modes is sampled, it may take more chunks to have them all.
+        # If the matrix of modes is sampled, it may take more chunks until nothing is missing.
         if turn >= ANY and (turn == 4 * ANY or turn % 100 == 0 and not list(not_encoded(seen))):
             break
         element, shape = Element(EVERY_TYPE[turn % len(EVERY_TYPE)]), shapes[int(rng.integers(len(shapes)))]
@@ -132,7 +132,7 @@ def write_any(plugin, seen, rng):
                 bits[rng.random(bits.size) < 0.1] = fill
             finite = numbers[np.isfinite(numbers)]
             size = float(np.median(np.abs(finite))) if finite.size else 0
-        # The fill value as a number that h5py takes: HDF5 makes a bfloat16 of it.
+        # The fill value in a form that h5py takes. That of a bfloat16 is a number, which HDF5 converts.
         of_fill = in_binary64(one, element)[0] if element.kind == BFLOAT else one.astype(bits_type(element)).view(element.dtype)[0]
         bound = float(np.clip((size or 1) * 10.0 ** rng.uniform(-12, 2), 1e-300, 1e300))
         if not element.floating:
@@ -151,13 +151,13 @@ def write_any(plugin, seen, rng):
 
 
 def test_every_number_of_16_bits(plugin):
-    """And numbers of 32 bits in steps so small that the terms of logarithms count (sections 5.1, 5.5)."""
+    """Sections 5.1 and 5.5, with every number of 16 bits. Then numbers of 32 bits, with a bound so small that every term of the logarithm counts."""
     shape = (1 << 13,)
     numbers = np.random.default_rng(17).uniform(1, 2, shape)
     cases = [(Element("<f4"), of_numbers(numbers, Element("<f4")), ((POINTWISE, 1.3e-7), (POINTWISE, 4e-7)))]
     asked = ((POINTWISE, 0.95), (POINTWISE, 0.6), (POINTWISE, 0.3), (POINTWISE, 4e-3), (ABSOLUTE, 1e-7), (ABSOLUTE, 0.03), (ABSOLUTE, 20.0))
     for name, magnitudes in itertools.product(("<f2", "<bfloat16"), np.arange(1 << 15).reshape(-1, shape[0] // 2)):
-        # Both signs, so that rows change it; in order, so that chunks get smaller.
+        # Numbers of both signs in one chunk, in ascending order, so that chunks get smaller.
         bits = np.concatenate([magnitudes, magnitudes | 1 << 15]).astype("<u2")
         cases.append((Element(name), bits.view(Element(name).dtype), asked))
     for element, values, requested in cases:
@@ -167,7 +167,7 @@ def test_every_number_of_16_bits(plugin):
 
 
 def test_least_numbers_of_binary64(plugin):
-    """Section 5.5 where logarithms end: subnormal numbers of binary64 do not vanish, and 0 has the code 0."""
+    """Section 5.5: subnormal numbers of binary64 do not vanish, and 0 has the code 0."""
     for share in (0.3, 0.5, 0.51, 0.6, 0.9, 0.99, 0.999999):
         values = 1 + np.arange(40) / 40
         values[:8] = 2.0**-1022, 0.0, -0.0, 5e-324, -5e-324, 1.5e-323, 2.0**-1022 - 5e-324, 0.0

@@ -18,7 +18,7 @@ ROWS = read_table(STREAMS)
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory):
-    """The folder of the reader in C and its programs."""
+    """The folder of the reader's programs."""
     out = tmp_path_factory.mktemp("reader")
     command = ["make", "-C", STREAMS / "reader", f"OUT={out}", "all", "CC=gcc", "WARNINGS=-Wall -Wextra -Wconversion -pedantic -Werror"]
     ended(0, *command)
@@ -27,7 +27,7 @@ def reader(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def random_folder(tmp_path_factory):
-    """The random streams of QUIRE_STREAMS, which run.sh sets, or a few."""
+    """The random streams of QUIRE_STREAMS, which plugin-tests/run.sh sets, or a few new ones."""
     if "QUIRE_STREAMS" in os.environ:
         return Path(os.environ["QUIRE_STREAMS"])
     folder = tmp_path_factory.mktemp("random")
@@ -36,7 +36,7 @@ def random_folder(tmp_path_factory):
 
 
 def ended(code, *command):
-    """What a program says that ends with this code."""
+    """Runs a program, which must end with this code. What it prints."""
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     assert done.returncode == code, f"{command} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout + done.stderr
@@ -49,7 +49,7 @@ def test_the_reader_in_c_agrees_with_the_table(reader, random_folder, program, t
         faulty = sum(row.file.startswith(FAULTY) for row in rows)
         valid = len(rows) - faulty
         assert f"{valid} valid streams, {faulty} faulty ones: 0 went wrong" in ended(0, reader / program, folder)
-    # The program would say it if anything was wrong: other values, and a section that a valid stream is said to break.
+    # The program finds what is wrong: another CRC of the values, and a section that a valid stream is said to break.
     valid, uncommon = (next(row for row in ROWS if row.file.startswith(name)) for name in (VALID, UNCOMMON))
     for row in (valid, uncommon):
         (tmp_path / row.file).parent.mkdir()

@@ -1,4 +1,4 @@
-"""A sample has every value of every dimension and no case twice, and other seeds give other ones."""
+"""A sample has every value of every dimension, and no case twice. Another seed gives another sample."""
 
 import itertools
 import math

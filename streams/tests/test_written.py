@@ -1,5 +1,4 @@
-"""Chunks of the plugin's encoder: the decoder reads them as the plugin does, and FORMAT.md asks an encoder for their bytes. test_modes.py has section
-10's modes."""
+"""Chunks that the plugin writes under absolute bounds (see written.py). test_modes.py has section 10's other modes."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ SHAPES = (
     (2, 3, 4, 5), (7, 6, 5, 11), (1, 2, 1, 3), (3, 1, 1, 700),
     (2, 3, 2, 3, 2), (1, 2, 3, 4, 5), (4, 3, 5, 7, 6), (1, 1, 1, 1, 1),
 )  # fmt: skip
-# Shapes for predictors to choose by: even, odd, powers of two and one beside them, and extents of 1.
+# Shapes that lead to different predictors. Extents are even, odd, powers of two, 1 more or less than these, and 1.
 GRIDS = (
     (64,), (65,), (127,), (3000,),
     (16, 17), (64, 48), (1, 300), (300, 1), (33, 40), (5, 129),
@@ -39,7 +38,7 @@ GRIDS = (
 
 
 def with_bounds(*dimensions):
-    """All cases, with all bounds if the whole matrix is asked for, or else with bounds taken in turn."""
+    """All cases, each with one bound, the next one in turn; with all bounds if the whole matrix is asked for."""
     turn = itertools.cycle(BOUNDS)
     for case in itertools.product(*dimensions):
         for bound in BOUNDS if is_full() else (next(turn),):
@@ -61,7 +60,7 @@ def write_matrix(plugin, seen, rng):
         values = field(kind, shape, dtype, bound, rng)
         name = f"{kind} {dtype} {shape} {bound}"
         streams = {coding: check_bound(plugin, seen, values, bound, name, coding) for coding in CODINGS}
-        # Section 10: to this version, what promises the fewest bits is Huffman codes.
+        # Section 10: coding 0 is Huffman codes in this version.
         huffman = plugin.dataset(shape, Element(values.dtype.str), words_of(ABSOLUTE, bound, coding=HUFFMAN), fill=FILL)
         assert huffman.write(values) == streams[0], f"{name}: codings 0 and {HUFFMAN} differ"
         if len(shape) in (2, 3) and math.prod(shape) < 3000:
@@ -70,7 +69,7 @@ def write_matrix(plugin, seen, rng):
 
 
 def write_again(plugin, seen, rng):
-    """Values that make the encoder choose between predictors, of which a part is written again. How many values had to stay."""
+    """Writes values that make the encoder choose between predictors, and part of them again. How many values had to stay."""
     kept = 0
     others = itertools.cycle(((BITS, BITS), (0, BITS), (BITS, 0)))
     for shape, kind, dtype, bound in with_bounds(GRIDS, SHAPED, TYPES):
@@ -78,10 +77,10 @@ def write_again(plugin, seen, rng):
         new = rng.random(shape) < rng.choice([0.1, 0.5])
         beside = shaped(str(rng.choice(SHAPED)), shape, dtype, bound, rng)
         name = f"{kind} {dtype} {shape} {bound}"
-        # What was rounded to either grid stays there in the other coding, too.
+        # Values that were rounded to one grid stay there in the other coding, too.
         for first, then in ((0, 0), next(others)):
             kept += check_kept(plugin, seen, values, np.where(new, beside, 0), new, bound, name, first, then)
-    # Up to where the fine grid of interpolation grows coarser or ends (section 5.2).
+    # Values near the numbers of steps where the fine grid of interpolation grows coarser or ends (section 5.2).
     for dtype, last, sign, then in itertools.product(TYPES, (1024, 2048, 4096, 1 << 16), (1, -1), CODINGS):
         shape, bound = (17, 18, 33), 1e-3
         along = (np.indices(shape).T * (0.23, 0.17, 0.31)).sum(-1).T
@@ -92,7 +91,7 @@ def write_again(plugin, seen, rng):
 
 
 def check_kept(plugin, seen, values, beside, new, bound, name, first, then):
-    """Some values of a chunk are written again, in another coding perhaps: what was rounded stays, whatever is written beside it."""
+    """Writes a chunk, and again with new values in part of it, perhaps in another coding. Values that were rounded must stay. How many had to stay."""
     shape, dtype = values.shape, values.dtype
     (stream,) = check_bound(plugin, seen, values, bound, name, first)
     if stream[9] & 15 != QUANTIZED:
@@ -111,19 +110,19 @@ def check_kept(plugin, seen, values, beside, new, bound, name, first, then):
 
 
 def check_seen(seen):
-    """Interpolated chunks of all ranks and types, with exceptions and without, many sets of axes, and planes of bits of all modes."""
+    """There were interpolated chunks of all ranks and types, with exceptions and without, many sets of axes, and bit planes of all modes."""
     for rank, dtype, has in itertools.product(range(1, 5), TYPES, (False, True)):
         assert seen.predictors[rank, dtype, "interpolated", has], f"no interpolated chunk: rank {rank}, {dtype}, exceptions {has}"
     for rank in range(1, 5):
         kinds = {kind for its_rank, _, kind, _ in seen.predictors if its_rank == rank}
         assert len(kinds) >= min(1 << rank, 6), f"few sets of axes at rank {rank}: {kinds}"
     for kind in itertools.product(("values", "mask", "exceptions"), (4, 8), (EMPTY, DENSE, SPARSE)):
-        # A mask's differences are 0 or 1, so that it has one plane, which is not empty.
+        # A mask's differences are 0 or 1, so that its blocks have one bit plane, which is not empty.
         assert seen.modes[kind] or (kind[0], kind[2]) == ("mask", EMPTY), f"no plane of bits: {kind}"
 
 
 def test_large_chunks(plugin):
-    """64^3, and blocks longer than 2048."""
+    """Chunks of 64^3 values, and chunks with blocks of more than 2048 integers."""
     rng = np.random.default_rng(2)
     x = np.linspace(0, 6, 64)
     values = np.sin(x)[:, None, None] * np.cos(2 * x)[:, None] + np.sin(3 * x)

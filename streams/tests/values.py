@@ -30,8 +30,7 @@ def field(kind, shape, dtype, bound, rng):
             some = rng.random(count) < 0.05
             values[some] = rng.choice(special, int(some.sum())).astype(native)
         values[count // 3 : count // 2] = 1e35
-        bits = values.view(f"u{native.itemsize}")
-        bits[:: max(1, count // 7)] = int("7fa12345" if native.itemsize == 4 else "7ff4123456789abc", 16)  # signalling
+        add_signalling(values)
     elif kind == "constant":
         values = np.full(count, -1.2345)
     elif kind == "random bits":
@@ -43,7 +42,7 @@ def field(kind, shape, dtype, bound, rng):
 
 
 def shaped(kind, shape, dtype, bound, rng):
-    """Values that a predictor suits: all of a size that the bound is coarse for."""
+    """Values that suit a predictor. The bound is coarse for them."""
     native = np.dtype(dtype).newbyteorder("=")
     at = np.indices(shape)
     slopes = rng.uniform(0.1, 0.4, len(shape)).reshape(-1, *[1] * len(shape))
@@ -56,16 +55,22 @@ def shaped(kind, shape, dtype, bound, rng):
     values = values.astype(native)
     if kind == "holes":
         flat = values.reshape(-1)
-        flat[rng.random(flat.size) < 0.01] += native.type(3000 * bound)  # out of reach for binary32
-        flat[rng.random(flat.size) < 0.01] += native.type(1e7 * bound)  # and for both
+        flat[rng.random(flat.size) < 0.01] += native.type(3000 * bound)  # where binary32's fine grid is coarser
+        flat[rng.random(flat.size) < 0.01] += native.type(1e7 * bound)  # beyond both fine grids
         some = rng.random(flat.size) < 0.02
         flat[some] = rng.choice(np.array([np.nan, np.inf, -np.inf, FILL, 1e35, -0.0], native), int(some.sum()))
-        flat.view(f"u{native.itemsize}")[:: max(1, flat.size // 7)] = int("7fa12345" if native.itemsize == 4 else "7ff4123456789abc", 16)
+        add_signalling(flat)
     return values.astype(dtype)
 
 
+def add_signalling(values):
+    """Replaces some of a line of values by signalling NaNs."""
+    bits = values.view(f"u{values.itemsize}")
+    bits[:: max(1, values.size // 7)] = 0x7FA12345 if values.itemsize == 4 else 0x7FF4123456789ABC
+
+
 def bits_of(values):
-    """The bits of values, as numbers of this machine."""
+    """The bits of values, in this machine's byte order."""
     unsigned = f"u{values.dtype.itemsize}"
     return np.ascontiguousarray(values).view(np.dtype(unsigned).newbyteorder(values.dtype.byteorder)).astype(unsigned)
 
@@ -76,7 +81,7 @@ def fill_bits(element, fill):
 
 
 def of_numbers(numbers, element):
-    """Numbers of binary64 as values of a type, in memory."""
+    """Numbers of binary64 as values of a type."""
     if element.kind in "iu":
         info = np.iinfo(element.dtype)
         whole = [min(max(int(number), int(info.min)), int(info.max)) for number in np.rint(numbers).reshape(-1)]
@@ -90,7 +95,7 @@ def bits_type(element):
 
 
 def content(kind, shape, element, rng):
-    """Values of any type: of a size that the bounds of requests() are coarse for."""
+    """Values of any type. The coarse bounds of requests() are coarse for them."""
     scale = {1: 1, 2: 200, 4: 10**6, 8: 10**9}[element.width] if element.kind in "iu" else 1
     at = np.indices(shape)
     slopes = np.array([0.21, 0.13, 0.17]).reshape(-1, 1, 1, 1)
@@ -113,7 +118,7 @@ def content(kind, shape, element, rng):
 
 
 def ends(element):
-    """The values at the ends of a type: of floating-point types NaNs, infinities, zeros and subnormal numbers, too."""
+    """The values at the ends of a type. Floating-point types also have NaNs, infinities, zeros and subnormal numbers there."""
     top = 8 * element.width - 1
     if element.kind in "iu":
         bits = [0, 1, 2, (1 << top) - 2, (1 << top) - 1, 1 << top, (1 << top) + 1, (2 << top) - 2, (2 << top) - 1]
@@ -127,12 +132,12 @@ def ends(element):
 
 
 def fill_of(element):
-    """The fill value: far beyond other values where there is room, none that a bound's grid has by chance."""
+    """A fill value, far from other values if the type is wide enough. Floating-point ones are on no bound's grid."""
     return 7 if element.width == 1 else -9999 if element.kind == "i" else 54321 if element.kind == "u" else -9984.0
 
 
 def any_bits(element, count, rng):
-    """Values of any size, or of about one size, and some at the ends of their type."""
+    """Bits of values of any size, or of about the same size, and of some at the ends of the type."""
     floating = element.kind not in "iu"
     kind = int(rng.integers(5))
     if kind == 0:

@@ -1,4 +1,4 @@
-"""What the plugin makes of values: the decoder reads the same from its chunks, and FORMAT.md asks an encoder for them."""
+"""Chunks that the plugin writes: the decoder reads what the plugin reads, and the chunks are what FORMAT.md asks of an encoder."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ NAMES = ("stored", "constant", "quantized", "exact", "steps", "logarithmic", "de
 
 
 def check_bound(plugin, seen, values, bound, name, coding=0, chunks=None):
-    """Writes values with an absolute bound, and checks each chunk; gives the streams."""
+    """Writes values with an absolute bound, and checks each chunk. The streams."""
     element = Element(values.dtype.str)
     request = Request(ABSOLUTE, (bound,), coding, fill_bits(element, FILL))
     return check_values(plugin, seen, element, values, request, FILL, f"{name}, coding {coding}", chunks)[0]
 
 
 def check_values(plugin, seen, element, values, request, fill, name, chunks=None):
-    """Writes values, and checks each chunk; gives the streams, and what the plugin reads."""
+    """Writes values, and checks each chunk. The streams, and the values that the plugin reads."""
     dataset = plugin.dataset(values.shape, element, words_of(request.mode, *request.numbers, coding=request.coding), chunks, fill)
     streams = dataset.write(values)
     read = dataset.read()

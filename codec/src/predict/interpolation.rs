@@ -1,22 +1,21 @@
 //! Stages 1 and 2 together, for interpolation (FORMAT.md §5.2, §6.2): values → residuals, and back. Both directions go from the coarsest level to the finest.
 //!
-//! Level `l` of a chunk `[nw][nz][ny][nx]` has every `2^l`-th value along each axis. From the coarsest level, a single value, each finer level
-//! is predicted by cubic interpolation of restored values, as in SZ3 (Zhao et al., ICDE'21) and cuSZ-i (Liu et al., SC'24). Values whose
-//! indices are odd along several axes take the mean of the axes' predictions (as HPEZ does, Liu et al., SIGMOD'24). Rough axes are left out of that mean,
-//! unless the value is odd along rough axes only. So are axes along which no next value exists, if one exists along another axis. An [`InterpolationKind`]
-//! names the rough axes, and says whether interpolation is linear in place of cubic.
+//! Level `l` of a chunk `[nw][nz][ny][nx]` has every `2^l`-th value along each axis. The coarsest level has a single value. Restored values predict the next
+//! finer level by cubic interpolation, as in SZ3 (Zhao et al., ICDE'21) and cuSZ-i (Liu et al., SC'24). A value whose index is odd along several axes takes
+//! the mean of its predictions along these axes, as in HPEZ (Liu et al., SIGMOD'24). Two sorts of axes do not count for the mean if other axes are left:
+//! rough axes, and axes along which the value is the last. An [`InterpolationKind`] names the rough axes, and says whether interpolation is linear or cubic.
 //!
 //! ```text
 //! o of the coarser level   1 odd along one axis   2 odd along two axes        o   1   o
-//! first every 1, from the o around it along its odd axis,                     1   2   1
-//! then every 2, from the 1 around it along both axes                          o   1   o
+//! first each 1 is predicted from the o beside it along its odd axis,          1   2   1
+//! then each 2 from the 1 around it along both axes                            o   1   o
 //! ```
 //!
 //! Predictions are made from positions of restored values. A residual is a number of steps, or of parts of a step on coarse levels, unless it is an escape.
-//! So a value that is predicted to within the bound costs a zero, whereas rounding to the grid before prediction, as for differences, would leave residuals of ±1. Restored values lie on a
-//! fine grid of eight positions a step ([`FineGrid`]): a value that a decoder has returned keeps its position if it is compressed again.
+//! So a value that is predicted to within the bound has a residual of 0. Differences of rounded values would often be ±1 there. Restored values lie on a fine
+//! grid of eight positions a step ([`FineGrid`]), and so keep their positions when they are compressed again.
 
-mod class_rows;
+mod encoded_rows;
 pub(super) mod level;
 pub(super) mod mean;
 #[cfg(test)]
@@ -24,7 +23,7 @@ pub(crate) mod plain;
 mod restored_rows;
 mod slice_ring;
 
-use self::class_rows::{LevelValues, RowEncoder};
+use self::encoded_rows::{LevelValues, RowEncoder};
 use self::level::{Extents, Level, coarsest_depth, count, index, level_extents};
 use self::restored_rows::{restore, restore_first};
 use self::slice_ring::SliceRing;
@@ -44,7 +43,7 @@ const PART_LEN: usize = MAX_VALUES_PER_CALL;
 /// Buffers of this stage.
 #[derive(Debug, Default)]
 pub struct Interpolation {
-    /// Positions of the coarser level and of the level being coded, in C order; the two are swapped after each level.
+    /// Positions of two levels in C order: the next coarser level, and the level that is coded. They are swapped after each level.
     positions: [Vec<i32>; 2],
     /// Positions of the slices in the ring: see [`SliceRing`].
     slices: Vec<i32>,
@@ -108,7 +107,7 @@ impl Interpolation {
                         from,
                         #[inline(always)]
                         |class_rows, predictions, positions| {
-                            // Only the rows of binary32 gain by it.
+                            // Only rows of binary32 gain by the widest vectors.
                             if V::as_f32(&[]).is_some() {
                                 widely_vectorized(
                                     #[inline(always)]
@@ -184,7 +183,7 @@ impl Interpolation {
     }
 }
 
-/// Copies the values of a level of these extents that the next coarser level has too.
+/// Copies the values of the next coarser level from those of a level with these extents.
 #[inline(always)]
 fn downsample<V: Value>(values: &[u8], extents: Extents, order: ByteOrder, downsampled: &mut [u8]) {
     let coarse = extents.map(|extent| extent.div_ceil(2));
@@ -294,24 +293,13 @@ mod tests {
             let exception_indices: Vec<usize> = exceptions.indices().collect();
             for (i, &position) in positions.iter().enumerate() {
                 let error = (f64::from(value(i)) - f64::from(fine.restore(position))).abs();
-                // Escapes do not lead to the position of a 0 from everywhere, and some values are out of reach. No other value is an exception.
+                // Not every escape leads to the position of a 0, and some values are beyond the fine grid. No other value may be an exception.
                 let is_exception = exception_indices.binary_search(&i).is_ok();
                 assert!(is_exception || error <= 0.5, "{dims:?} value {i}: {} is off by {error}", value(i));
                 assert!(is_exception || !is_special(i), "{dims:?} value {i} is no exception");
-                let may_be = is_special(i) || value(i) == 0.0 || fine.position(value(i)).is_none();
-                assert!(!is_exception || may_be, "{dims:?} value {i} is an exception");
+                let may_be_exception = is_special(i) || value(i) == 0.0 || fine.position(value(i)).is_none();
+                assert!(!is_exception || may_be_exception, "{dims:?} value {i} is an exception");
             }
-        }
-    }
-
-    #[test]
-    fn odd_and_even_positions_are_interleaved() {
-        for len in 1..20 {
-            let expected: Vec<i32> = (0..len).collect();
-            let (evens, odds): (Vec<i32>, Vec<i32>) = expected.iter().partition(|&&position| position % 2 == 0);
-            let mut row = vec![-1; expected.len()];
-            interleave(&evens, &odds, &mut row);
-            assert_eq!(row, expected);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Stage 2 (FORMAT.md §6): codes → differences along a set of axes, and back.
 //!
-//! With all axes this is the Lorenzo predictor (Ibarria et al., Computer Graphics Forum 2003) over the whole chunk, on integers that
-//! wrap: the differences along each axis in turn, undone by prefix sums along each axis.
+//! With all axes this is the Lorenzo predictor (Ibarria et al., Computer Graphics Forum 2003) over the whole chunk. Integers wrap. Differences are taken along
+//! one axis after the other. Prefix sums along each axis undo them.
 //!
 //! ```text
 //! difference at (y, x) = c(y, x) - c(y, x-1) - c(y-1, x) + c(y-1, x-1)      codes before the first of an axis count as 0
@@ -21,9 +21,9 @@ use crate::number::patched16::Patched16;
 use crate::predict::sums::{self, Sums};
 use crate::simd::{vectorized, widely_vectorized};
 
-/// The rows before a row that its differences along the slower axes read.
+/// Earlier rows from which a row's differences along the slower axes are made.
 struct Neighbours {
-    /// For each of them, its distance in values, and whether it is subtracted or added.
+    /// Distance of each earlier row, in values, and whether the row is subtracted. Otherwise it is added.
     list: [(usize, bool); 7],
     count: usize,
 }
@@ -50,24 +50,24 @@ impl Rows {
         self.extents[0]
     }
 
-    /// Calls `visit` for batches of consecutive rows of a range, with the range of their values, counted from the first row's first one, and their common
-    /// neighbours: one for each non-empty set of slower axes in `axes` along which the rows' index is not 0.
+    /// Calls `visit` for batches of consecutive rows of a range. All rows of a batch have the same neighbours. `visit` gets the range of the batch's values,
+    /// which counts from the first value of `rows`, and these neighbours.
     #[inline(always)]
     fn visit(&self, axes: Axes, rows: Range<usize>, mut visit: impl FnMut(Range<usize>, &Neighbours)) {
         let [len, ny, nz, _] = self.extents;
-        let some_rows = rows_of_batch(len);
+        let batch_rows = rows_of_batch(len);
         let (mut row, mut start) = (rows.start, 0);
         while row < rows.end {
             let (y, slice) = (row % ny, row / ny);
-            // All rows of a slice but the first have common neighbours.
-            let count = if y == 0 { 1 } else { some_rows.min(ny - y).min(rows.end - row) };
+            // All rows of a slice but the first have the same neighbours.
+            let count = if y == 0 { 1 } else { batch_rows.min(ny - y).min(rows.end - row) };
             let end = start + count * len;
             visit(start..end, &self.neighbours(slice / nz, slice % nz, y, axes));
             (row, start) = (row + count, end);
         }
     }
 
-    /// The neighbours of the row with these indices.
+    /// The neighbours of the row with these indices: one for each non-empty set of slower axes in `axes` along which the row's index is not 0.
     fn neighbours(&self, w: usize, z: usize, y: usize, axes: Axes) -> Neighbours {
         let mut neighbours = Neighbours { list: [(0, false); 7], count: 0 };
         for (axis, index) in [(1, y), (2, z), (3, w)] {
@@ -93,15 +93,15 @@ pub fn predict<C: Integer>(codes: &[C], shape: &Shape, axes: Axes, differences: 
     predict_rows(codes, 0, shape, axes, 0..rows, differences);
 }
 
-/// The greatest distance, in values, from a code to those that its difference reads.
+/// The greatest distance, in values, from a code to another code that its difference is made from.
 #[must_use]
 pub(crate) fn reach(shape: &Shape, axes: Axes) -> usize {
     let Rows { strides, extents } = Rows::new(shape);
     (0..MAX_RANK).filter(|&axis| axes.contains(axis) && extents[axis] > 1).map(|axis| strides[axis]).sum()
 }
 
-/// Writes the differences of some rows of a chunk. `codes` has the codes of the rows from index `first` on. In front of them are as many of the codes before as
-/// [`reach`] says, or all of them.
+/// Writes the differences of some rows of a chunk. The codes of these rows begin at index `first` of `codes`. In front of them are the [`reach`] codes that
+/// come before them in the chunk, or all of them if there are fewer.
 pub(crate) fn predict_rows<C: Integer>(
     codes: &[C],
     first: usize,
@@ -127,6 +127,7 @@ pub(crate) fn predict_rows<C: Integer>(
                         let distance = neighbours.list[n].0;
                         &codes[values.start - distance..values.end - distance]
                     };
+                    // Rows without neighbours, and rows with neighbours along one or two slower axes, have loops of their own.
                     match (neighbours.count, axes.contains(0)) {
                         (0, true) => difference(
                             output,
@@ -210,7 +211,7 @@ pub fn restore_patched16<C: Integer>(differences: &Patched16<'_>, shape: &Shape,
     );
 }
 
-/// Computes prefix sums along each axis, batch by batch of rows while these are in the cache. `load` writes the differences of a range of values.
+/// Computes prefix sums along each axis, one batch of rows after the other, so that a batch stays in the cache. `load` writes the differences of a range of values.
 #[inline(always)]
 fn restore_batches<C: Integer>(codes: &mut [C], shape: &Shape, axes: Axes, load: impl Fn(Range<usize>, &mut [C])) {
     #[cfg(target_arch = "x86_64")]
@@ -246,7 +247,7 @@ fn restore_with<C: Integer>(sums: impl Sums, codes: &mut [C], shape: &Shape, axe
                             combine(&mut row[..len], above, false);
                         }
                     }
-                    // With sums along y, the next row needs this one before the slice before is added.
+                    // Sums along y need the batch's last row without the previous slice. So that slice is added when all sums along y are done.
                     if let Some(slice_before) = slice_before.filter(|_| !axes.contains(1)) {
                         combine(&mut current[batch.clone()], &slice_before[batch], false);
                     }
@@ -266,22 +267,22 @@ fn restore_with<C: Integer>(sums: impl Sums, codes: &mut [C], shape: &Shape, axe
     );
 }
 
-/// Rows of a batch: about 2048 values, which stay in the L1 cache from one loop to the next. Short rows are summed value by value, and a vector load
-/// soon after these stores would wait for them: a batch of several rows keeps them apart.
+/// Number of rows of a batch. A batch stays in the L1 cache from one loop to the next. Short rows are summed and stored value by value. A vector load soon after
+/// such a store would wait for it. So a batch has several short rows, which keeps stores and loads apart.
 fn rows_of_batch(len: usize) -> usize {
     (2048 / len).max(1)
 }
 
-/// Values of which [`difference`] has the minuends at a time.
+/// Values of a part of a batch. [`difference`] makes the minuends of a part at a time.
 const PART: usize = 512;
-/// Elements in front of a part's minuends. The last one is the minuend before the part. The others have the part begin with a cache line.
+/// Elements in front of a part's minuends. The last element is the minuend before the part. The elements before it align the part.
 const BEFORE: usize = 64;
 
-/// Scratch memory of [`difference`]. The minuends of a part begin with a cache line.
+/// Scratch memory of [`difference`]: minuends, which are the differences along the slower axes. The minuends of a part begin with a cache line.
 #[repr(align(64))]
 struct Minuends<C>([C; BEFORE + PART]);
 
-/// Writes differences along rows of length `row`. `fill` writes the minuends of a range of indices.
+/// Writes the differences along rows of length `row`: each minuend less the minuend before it. `fill` writes the minuends of a range of indices.
 #[inline(always)]
 fn difference<C: Integer>(
     output: &mut [C],
@@ -289,11 +290,11 @@ fn difference<C: Integer>(
     Minuends(minuends): &mut Minuends<C>,
     fill: impl Fn(Range<usize>, &mut [C]),
 ) {
-    // All minuends of a part come first. So each is computed once, from values that are aligned where rows are.
+    // All minuends of a part are made first, so that each is made once.
     for (part, output) in output.chunks_mut(PART).enumerate() {
         let (first, minuends) = (part * PART, &mut minuends[BEFORE - 1..][..output.len() + 1]);
         fill(first..first + output.len(), &mut minuends[1..]);
-        // One loop over all rows, which may be short; the first value of each is corrected afterwards.
+        // One loop over all rows, as they may be short. The first value of each row is corrected below.
         for ((difference, &minuend), &before) in output.iter_mut().zip(&minuends[1..]).zip(&*minuends) {
             *difference = minuend.sub(before);
         }
@@ -321,19 +322,9 @@ fn combine<C: Integer>(target: &mut [C], other: &[C], subtract: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
-    #[test]
-    fn full_rank_cancels_sums_of_functions_of_fewer_axes() {
-        let shape = Shape::new(&[6, 5, 4]).unwrap();
-        let codes: Vec<i64> = (0..120).map(|i| (i / 20) * (i / 4 % 5) * 7 + (i % 4) * (i / 20) - 3).collect();
-        let mut differences = vec![0; 120];
-        predict(&codes, &shape, Axes::all(&shape), &mut differences);
-        for (i, &difference) in differences.iter().enumerate() {
-            assert!(difference == 0 || i / 20 == 0 || i / 4 % 5 == 0 || i % 4 == 0);
-        }
-    }
-
-    /// Compares both ways with the plain definition, the sums portable and with AVX2.
+    /// Compares differences with the plain definition, and sums by each path.
     fn compare<C: Integer + std::fmt::Debug>(codes: &[C], shape: &Shape, axes: Axes) {
         let name = format!("predict/lorenzo: {:?} along axes {:b}", shape.dims(), axes.to_byte());
         let expected = plain::differences(codes, shape, axes);
@@ -379,13 +370,13 @@ mod tests {
             &[3, 2, 1, 16],
             &[1, 1, 1, 1],
         ];
-        let mut state = 1u64;
+        let mut random = Random(1);
         for shape in shapes.map(|dims| Shape::new(dims).unwrap()) {
             // Numbers of all magnitudes, whose sums wrap, with runs of zeros.
             let codes: Vec<i64> = (0..shape.elements())
                 .map(|_| {
-                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                    if state >> 40 & 0x180 == 0 { state.cast_signed() >> (state >> 58) } else { 0 }
+                    let number = random.next();
+                    if number >> 40 & 0x180 == 0 { number.cast_signed() >> (number >> 58) } else { 0 }
                 })
                 .collect();
             let zeros_in_runs: Vec<i64> =

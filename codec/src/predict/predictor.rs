@@ -11,7 +11,7 @@ pub enum Predictor {
     Interpolation(InterpolationKind),
 }
 
-/// What a residual of 1 is worth on each level of a chunk (FORMAT.md §6.2). Smaller steps on coarse levels cost few bits, as few values are there, and make the
+/// What a residual of 1 is worth on each level of a chunk (FORMAT.md §6.2). Coarse levels have few values, so smaller steps there cost few bits. They make the
 /// predictions of all finer levels better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LevelSteps {
@@ -25,7 +25,7 @@ pub enum LevelSteps {
 }
 
 impl LevelSteps {
-    /// All of them, by their number in a plane's byte.
+    /// All steps, in the order of their numbers in a plane's byte.
     pub const ALL: [Self; 3] = [Self::Equal, Self::Finer, Self::Halved];
 
     /// Positions that a residual of 1 is worth on a level; the chunk is level 0.
@@ -39,7 +39,7 @@ impl LevelSteps {
 /// How a value is interpolated from its neighbours (FORMAT.md §6.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InterpolationKind {
-    /// Set of axes along which a value is interpolated only if it is odd along no other axis. Bit 0 is the fastest axis.
+    /// Set of the rough axes; bit 0 is the fastest axis. A value is interpolated along rough axes only if its index is even along all others.
     rough: u8,
     /// Whether interpolation is linear, from two neighbours along an axis. Otherwise it is cubic, from four.
     is_linear: bool,
@@ -63,13 +63,13 @@ impl InterpolationKind {
         Self { rough, is_linear, steps: LevelSteps::Equal }
     }
 
-    /// This kind with other steps.
+    /// The same predictions with other steps.
     #[must_use]
     pub const fn with_steps(self, steps: LevelSteps) -> Self {
         Self { steps, ..self }
     }
 
-    /// The kind of a plane's byte; `None` if the byte is not one of interpolation, or if the shape lacks one of its axes.
+    /// The kind of a plane's byte. `None` if the byte is a set of axes or reserved, or if the shape lacks a rough axis of the byte.
     #[must_use]
     pub fn from_byte(byte: u8, shape: &Shape) -> Option<Self> {
         let rough = byte & (LINEAR_INTERPOLATION - 1);
@@ -84,7 +84,7 @@ impl InterpolationKind {
         INTERPOLATION | (LEVEL_STEPS * self.steps as u8) | if self.is_linear { LINEAR_INTERPOLATION } else { 0 } | self.rough
     }
 
-    /// The number of the kind's predictions among those of all kinds, from 0: the low bits of its byte. Steps do not count.
+    /// Number of the kind among all kinds of equal steps, from 0: the low bits of its byte.
     #[must_use]
     pub fn number(self) -> usize {
         usize::from(self.to_byte() & (LEVEL_STEPS - 1))
@@ -108,7 +108,7 @@ impl InterpolationKind {
         self.rough
     }
 
-    /// The axes along which a value is interpolated that is odd along the axes of `odd`, which is not empty.
+    /// The set of axes along which a value is interpolated. `odd`: the axes along which the value's index is odd, at least one.
     #[must_use]
     #[inline(always)]
     pub fn axes_of(self, odd: usize) -> usize {

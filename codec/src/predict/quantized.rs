@@ -17,7 +17,7 @@ use crate::quantize::quantizer::Quantizer;
 pub(crate) struct Quantized<'a, C> {
     /// Codes on the rounding grid, in C order.
     pub codes: &'a mut Vec<C>,
-    /// Exceptions of the codes or of the residuals.
+    /// Exceptions of the codes; after [`Quantized::apply`] with interpolation, exceptions of the residuals.
     pub exceptions: &'a mut Bitmap,
     /// Buffers of interpolation.
     pub interpolation: &'a mut Interpolation,
@@ -26,22 +26,24 @@ pub(crate) struct Quantized<'a, C> {
 }
 
 impl<C: Integer> Quantized<'_, C> {
-    /// Makes room for the codes of a chunk without exceptions.
-    pub(crate) fn clear(&mut self, layout: &Layout) -> Result<()> {
+    /// Quantizes a chunk. `quantize` writes the codes and marks the exceptions, which then get the codes of neighbours: so differences are small there.
+    pub(crate) fn quantize_by(&mut self, layout: &Layout, quantize: impl FnOnce(&mut [C], &mut Bitmap)) -> Result<()> {
         let elements = layout.shape.elements() as usize;
         resize(self.codes, elements)?;
-        self.exceptions.clear(elements)
+        self.exceptions.clear(elements)?;
+        quantize(self.codes, self.exceptions);
+        gaps::fill_gaps(self.codes, self.exceptions, layout.shape.row());
+        Ok(())
     }
 
     /// Quantizes a chunk on an absolute bound's rounding grid.
     pub(crate) fn quantize<V: Value<Code = C>>(&mut self, chunk: &[u8], layout: &Layout, quantizer: &Quantizer) -> Result<()> {
-        self.clear(layout)?;
-        linear::quantize::<V>(chunk, layout.byte_order, quantizer, self.codes, self.exceptions);
-        self.fill_gaps(layout);
-        Ok(())
+        self.quantize_by(layout, |codes, exceptions| {
+            linear::quantize::<V>(chunk, layout.byte_order, quantizer, codes, exceptions);
+        })
     }
 
-    /// Makes the integers that the predictor's plane codes, of a chunk on an absolute bound's rounding grid: codes or residuals.
+    /// Makes codes or residuals of a chunk, whichever `predictor` needs. The chunk has an absolute bound's rounding grid.
     pub(crate) fn apply<V: Value<Code = C>>(
         &mut self,
         predictor: Predictor,
@@ -60,11 +62,6 @@ impl<C: Integer> Quantized<'_, C> {
             }
         }
         Ok(())
-    }
-
-    /// Gives exceptions the codes of neighbours, so that their residuals are small.
-    pub(crate) fn fill_gaps(&mut self, layout: &Layout) {
-        gaps::fill_gaps(self.codes, self.exceptions, layout.shape.row());
     }
 }
 
@@ -104,7 +101,7 @@ mod tests {
         let mut quantized = shared.quantized(&mut codes);
         quantized.quantize::<f64>(&chunk, &layout, &Quantizer::new(0.5)).unwrap();
         assert_eq!(*quantized.codes, [3, 3, 3, -5, 8, 8, 8, 9]);
-        quantized.clear(&layout).unwrap();
+        quantized.quantize_by(&layout, |_, _| ()).unwrap();
         assert_eq!(quantized.exceptions.count(), 0);
     }
 }

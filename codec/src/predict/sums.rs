@@ -4,11 +4,11 @@ use crate::number::integer::Integer;
 
 /// Prefix sums with one result on every CPU.
 pub(crate) trait Sums: Copy {
-    /// Replaces each integer by the sum of `before` and all integers up to and including it. Returns the last sum.
+    /// Replaces each integer by the sum of `before`, the integers in front of it, and itself. Returns the last sum.
     fn add_up_from<C: Integer>(self, integers: &mut [C], before: C) -> C;
 
-    /// Replaces each integer of a row by the sum of the integers up to and including it. Long runs of zeros, such as differences of fill values leave,
-    /// are skipped: one sum for all of them.
+    /// [`Sums::add_up_from`] 0, for a whole row. Differences of equal values, such as fill values, are long runs of zeros. A run is not added up: it gets the sum
+    /// before it.
     #[inline(always)]
     fn add_up<C: Integer>(self, row: &mut [C]) {
         const RUN: usize = 64;
@@ -44,7 +44,7 @@ impl Sums for Portable {
 #[derive(Clone, Copy)]
 pub(crate) struct Avx2(pub(crate) pulp::x86::V3);
 
-/// Fewer integers are added up one after another: a CPU overlaps the sums of several short rows.
+/// Least number of integers that vectors add up. Shorter rows are added up integer by integer, as a CPU overlaps the sums of several rows.
 #[cfg(target_arch = "x86_64")]
 const MIN_VECTOR_INTEGERS: usize = 32;
 
@@ -83,7 +83,7 @@ impl Avx2 {
             let lower = avx2._mm256_shuffle_epi32::<0xff>(avx2._mm256_permute2x128_si256::<0x08>(fours, fours));
             let sums = avx2._mm256_add_epi32(fours, lower);
             *eight = cast(avx2._mm256_add_epi32(sums, before));
-            // The only dependence of one vector on the one before.
+            // Each vector waits for the previous one here alone.
             before = avx2._mm256_add_epi32(before, avx2._mm256_permutevar8x32_epi32(sums, cast([7; 8])));
         }
         cast::<__m256i, [i32; 8]>(before)[0]

@@ -1,4 +1,4 @@
-//! The start of a body with a grid (FORMAT.md §4): half step, bound or divisor, offset, number of exceptions.
+//! The start of a body with a grid (FORMAT.md §4): half step, bound or divisor, then offset or limits, then the number of exceptions.
 
 use crate::config::is_absolute;
 use crate::error::{Error, Result};
@@ -31,7 +31,7 @@ impl Grid {
         }
     }
 
-    /// Appends half step, bound or divisor, and the offset of a logarithmic grid. `stream` has room for 16 bytes.
+    /// Appends half step, bound or divisor, then offset or limits. `stream` has 16 bytes of spare capacity.
     pub(crate) fn write_to(&self, stream: &mut Vec<u8>) {
         match self {
             Self::Linear(quantizer) => {
@@ -61,7 +61,7 @@ pub struct BodyHeader {
     pub grid: Grid,
     /// Number of exceptions.
     pub exceptions: u64,
-    /// Bytes of grid and number of exceptions; 0 for an exact chunk, whose body has neither.
+    /// Bytes of grid and number of exceptions. 0 for an exact chunk, which has neither.
     pub len: usize,
 }
 
@@ -106,7 +106,7 @@ impl BodyHeader {
         Ok(Self { grid, exceptions, len: body.len() - rest.len() })
     }
 
-    /// Whether the plane of a chunk of this value type on this grid may be interpolated: the grid has a fine grid.
+    /// Whether the plane of a chunk of this value type may be interpolated: there is a fine grid.
     #[must_use]
     pub fn can_be_interpolated(&self, scalar: Scalar) -> bool {
         match &self.grid {
@@ -120,7 +120,7 @@ fn has_fine_grid(quantizer: &Quantizer, scalar: Scalar) -> bool {
     with_float!(scalar, V => quantizer.fine::<V>().is_some(), else false)
 }
 
-/// The grid with the limits of a stream: the lower one in the low bits of `limits`, the upper one above.
+/// The grid with the limits of a stream. The lower limit is in the low half of `limits`, the upper limit in the high half.
 fn limited(quantizer: Quantizer, limits: u64, scalar: Scalar) -> Result<Quantizer> {
     let limits = Limits { lower: limits as u32 as i32, upper: (limits >> 32) as u32 as i32 };
     if !has_fine_grid(&quantizer, scalar) {

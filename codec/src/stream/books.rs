@@ -1,4 +1,4 @@
-//! Codebooks and token counts of streams, from which encoders of later chunks and makers of dictionaries learn.
+//! Codebooks and token counts of streams. The encoder of a later chunk may take the books again. Users' dictionaries are made from the counts.
 
 use crate::entropy::adaptive::AdaptiveDictionary;
 use crate::entropy::alphabet::{CodeLengths, Histogram, SYMBOLS};
@@ -11,9 +11,8 @@ use crate::stream::plane::{PlaneHeader, PlaneWorkspace};
 use crate::stream::verified::Verified;
 
 impl AdaptiveDictionary {
-    /// Learns from a stream that the encoder has just made: a custom book of its first plane moves to the front of the history.
-    ///
-    /// The book does not get codes for symbols that its chunk lacks, as streams would be longer.
+    /// Learns from a stream that the encoder has just made: a custom book of its first plane moves to the front of the history. The book stays as it is.
+    /// More codes, for symbols that its chunk lacks, would make streams longer.
     pub fn learn(&mut self, stream: &[u8]) {
         if let Some(book) = custom_book(stream) {
             self.learn_book(&book);
@@ -21,7 +20,7 @@ impl AdaptiveDictionary {
     }
 }
 
-/// The custom book of the first plane of a stream that is whole.
+/// The custom book of a stream's first plane. `None` if the plane has none, or if the stream is damaged.
 #[must_use]
 pub fn custom_book(stream: &[u8]) -> Option<CodeLengths> {
     let stream = Verified::read(stream).ok()?;
@@ -32,7 +31,7 @@ pub fn custom_book(stream: &[u8]) -> Option<CodeLengths> {
     }
 }
 
-/// Histogram of the tokens of a stream's first plane, from which books for similar chunks are made. All 0 for a stream without planes.
+/// Histogram of the tokens of a stream's first plane. All counts are 0 for a stream without planes.
 ///
 /// # Errors
 /// `InvalidArgument` for a stream of bit planes, otherwise as [`Workspace::decompress`](crate::Workspace::decompress).
@@ -57,6 +56,7 @@ mod tests {
     use crate::entropy::adaptive::HISTORY;
     use crate::entropy::book_choice::choose as choose_book;
     use crate::entropy::{codebook, dictionary};
+    use crate::random::Random;
     use crate::{ByteOrder, CodebookPolicy, CodingPolicy, Config, Layout, Scalar, Shape, Workspace};
 
     /// A book in which the length of a symbol's code depends on a number.
@@ -64,14 +64,11 @@ mod tests {
         codebook::optimal_lengths(&std::array::from_fn(|symbol| 1 + (symbol as u64 * 2_654_435_761 + number) % 97))
     }
 
-    /// A chunk whose differences only take a few values, each as often as the others, which no density has.
+    /// A chunk whose differences have few values, all equally often. No density is like that.
     fn odd_chunk(steps: u64) -> (Vec<u8>, Layout) {
         let shape = Shape::new(&[30_000]).unwrap();
-        let mut state = 1u64;
-        let chunk = (0..shape.elements()).flat_map(|_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (0.37 * ((state >> 33) % 5 * steps) as f32).to_le_bytes()
-        });
+        let mut random = Random(1);
+        let chunk = (0..shape.elements()).flat_map(|_| (0.37 * (random.below(5) * steps) as f32).to_le_bytes());
         (chunk.collect(), Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape })
     }
 
@@ -91,13 +88,13 @@ mod tests {
         books.learn(&first);
         assert_eq!(books.books(), [book(1), built]);
 
-        // A chunk of the same kind takes it, and nothing is learned from that. Its own would be as long.
+        // A chunk of the same kind takes the book again, so that there is nothing to learn.
         let second = compress(1, &Config { books: books.books(), ..config });
         assert_eq!(custom_book(&second), Some(built));
         books.learn(&second);
         assert_eq!(books.books(), [book(1), built]);
 
-        // Another kind gets a book that comes before it; what is used again comes back to the front.
+        // A chunk of another kind gets another book, which comes first. A book that is used again comes first again.
         let other = compress(7, &Config { books: books.books(), ..config });
         let other_built = custom_book(&other).expect("a book of its own");
         books.learn(&other);
@@ -105,7 +102,7 @@ mod tests {
         books.learn(&second);
         assert_eq!(books.books(), [book(1), built, other_built]);
 
-        // The history is no longer than it may be; the user's books stay.
+        // The history has at most `HISTORY` books. The user's books stay.
         (10..100).for_each(|number| books.learn_book(&book(number)));
         assert_eq!(books.books().len(), 1 + HISTORY);
         assert_eq!(books.books()[..2], [book(1), book(99)]);
@@ -118,12 +115,12 @@ mod tests {
         let best = codebook::optimal_lengths(&histogram);
         let choose = |books: &[CodeLengths]| choose_book(&histogram, CodebookPolicy::Auto, books);
         assert_eq!(choose(&[book(3), best]), Choice::Custom(best));
-        // A book of a dictionary is in the dictionary for nothing.
+        // A book of the dictionary costs no bytes, so that an equal custom book is not taken.
         let (number, _) = dictionary::cheapest(&dictionary::books()[7].map(|length| 1 << (12 - length)));
         let typical = dictionary::books()[usize::from(number)].map(|length| 1 << (12 - length));
         let same = [dictionary::books()[usize::from(number)]];
         assert_eq!(choose_book(&typical, CodebookPolicy::Auto, &same), Choice::Dictionary(number));
-        // Without a code for a symbol that occurs, a book cannot be taken.
+        // A book that lacks the code of a symbol that occurs cannot be taken.
         let rarest = (0..SYMBOLS).filter(|&symbol| histogram[symbol] > 0).min_by_key(|&symbol| histogram[symbol]).unwrap();
         let mut others = histogram;
         others[rarest] = 0;

@@ -1,4 +1,4 @@
-//! From a stream to its chunk: the inverse stages in order (FORMAT.md §3, §4).
+//! Decodes a stream: the inverse stages in order (FORMAT.md §3, §4).
 
 use crate::error::{Error, Result};
 use crate::layout::{Axes, Layout, Shape};
@@ -19,7 +19,7 @@ use crate::stream::body::BodyHeader;
 use crate::stream::buffers::{Buffers, Shared};
 use crate::stream::plane;
 
-/// Decodes a chunk of values of type `V`. `body` is the body of the stream behind its [`BodyHeader`]; every section read is taken off its front.
+/// Decodes a chunk of values of type `V`. `body` is the stream's body behind the [`BodyHeader`]. Each section is taken off its front when it is read.
 pub(crate) struct Decoder<'a, 's, V: Element> {
     pub body_header: &'a BodyHeader,
     pub buffers: &'a mut Buffers<V::Code>,
@@ -43,14 +43,14 @@ impl<V: Value> Decoder<'_, '_, V> {
                 logarithm::restore::<V>(&self.buffers.codes, grid, layout.byte_order, self.chunk);
             }
             Grid::Linear(quantizer) => {
-                // Where there is no fine grid, the decoder of codes refuses the predictor of an interpolated plane.
+                // An interpolated plane without a fine grid is refused with the codes: its predictor names no axes.
                 match quantizer.fine::<V>().zip(plane::interpolation_kind(self.body, &layout.shape)) {
                     Some((fine, kind)) => self.interpolated(&fine, kind)?,
                     None => self.restored_codes(quantizer)?,
                 }
             }
             Grid::Decimal(grid) => self.restored_codes(grid)?,
-            Grid::Exact | Grid::Steps(_) => unreachable!("exact ones are done, and steps are for integers"),
+            Grid::Exact | Grid::Steps(_) => unreachable!("exact chunks are done, and steps are for integers"),
         }
         self.exceptions(&list)
     }
@@ -64,7 +64,7 @@ impl<V: Value> Decoder<'_, '_, V> {
         interpolation.inverse(&Patched16 { values: patched16, patches: plane.patches() }, layout, fine, kind, chunk)
     }
 
-    /// Decodes the codes of a chunk and restores its values but the exceptions.
+    /// Decodes the codes of a chunk and restores its values, without exceptions.
     fn restored_codes(&mut self, grid: &impl Restore) -> Result<()> {
         let &Layout { byte_order: order, shape, .. } = self.layout;
         let is_wide = size_of::<V::Code>() > size_of::<i32>();
@@ -121,7 +121,7 @@ impl<'s, V: Element> Decoder<'_, 's, V> {
         self.shared.plane.decode(self.body, &self.layout.shape, &mut self.buffers.codes)
     }
 
-    /// Decodes the exceptions and writes them over the fillers in the chunk.
+    /// Writes the exceptions into the chunk, from the list or from their planes.
     fn exceptions(&mut self, list: &List<'_>) -> Result<()> {
         let Self { body_header, buffers, shared, body, layout, chunk } = self;
         let Layout { shape, byte_order, .. } = layout;
@@ -149,7 +149,7 @@ impl<'s, V: Element> Decoder<'_, 's, V> {
     }
 }
 
-/// Restores values from the differences of their codes; `codes` is a buffer.
+/// Restores values from the differences of their codes. `codes` is a buffer.
 fn restore_patched16<V: Value, C: Integer>(
     differences: &Patched16<'_>,
     axes: Axes,

@@ -1,4 +1,4 @@
-//! From a chunk to its stream: the stages in order (FORMAT.md §3, §4).
+//! Encodes a chunk: the stages in order (FORMAT.md §3, §4).
 
 use crate::config::{CodingPolicy, SettledConfig};
 use crate::error::Result;
@@ -19,10 +19,10 @@ use crate::stream::buffers::{Buffers, Shared};
 use crate::stream::header::Header;
 use crate::stream::slabs::Slabs;
 
-/// Most bytes of a grid in a stream: half step and offset of a logarithmic grid, or half step and limits.
+/// Most bytes of a grid in a stream: a half step, and the offset of a logarithmic grid or limits.
 const MAX_GRID_BYTES: usize = 16;
 
-/// Encodes a chunk of values of type `V` that is not constant, and appends to `stream`.
+/// Encodes a chunk of values of type `V`, and appends its stream to `stream`. The values must not all be equal.
 pub(crate) struct Encoder<'a, V: Element> {
     pub buffers: &'a mut Buffers<V::Code>,
     pub shared: &'a mut Shared,
@@ -59,14 +59,14 @@ impl<V: Value> Encoder<'_, V> {
                 return self.planes(predictor, is_tokenized);
             }
             Grid::Logarithmic(logarithm) => {
-                quantized.clear(layout)?;
-                logarithm::quantize::<V>(chunk, layout.byte_order, logarithm, quantized.codes, quantized.exceptions);
-                quantized.fill_gaps(layout);
+                quantized.quantize_by(layout, |codes, exceptions| {
+                    logarithm::quantize::<V>(chunk, layout.byte_order, logarithm, codes, exceptions);
+                })?;
             }
             Grid::Decimal(grid) => {
-                quantized.clear(layout)?;
-                decimal::quantize::<V>(chunk, layout.byte_order, grid, quantized.codes, quantized.exceptions);
-                quantized.fill_gaps(layout);
+                quantized.quantize_by(layout, |codes, exceptions| {
+                    decimal::quantize::<V>(chunk, layout.byte_order, grid, codes, exceptions);
+                })?;
             }
             Grid::Exact => {}
             Grid::Steps(_) => unreachable!("steps are for integers"),
@@ -86,9 +86,9 @@ impl<V: IntegerElement> Encoder<'_, V> {
             return self.exact(predictor);
         };
         let mut quantized = self.shared.quantized(&mut self.buffers.codes);
-        quantized.clear(layout)?;
-        integer_steps::quantize::<V>(chunk, layout.byte_order, steps, quantized.codes, quantized.exceptions);
-        quantized.fill_gaps(layout);
+        quantized.quantize_by(layout, |codes, exceptions| {
+            integer_steps::quantize::<V>(chunk, layout.byte_order, steps, codes, exceptions);
+        })?;
         self.begin(&grid)?;
         self.planes(predictor, false)
     }
@@ -105,6 +105,7 @@ impl<V: Element> Encoder<'_, V> {
 
     /// Appends the plane of the integers that encode the values exactly.
     fn exact(&mut self, predictor: Predictor) -> Result<()> {
+        let Predictor::Differences(axes) = predictor else { unreachable!("only an absolute bound's grid is interpolated") };
         let Self { chunk, layout: &Layout { byte_order, shape, .. }, config, .. } = *self;
         let Buffers { codes, differences } = &mut *self.buffers;
         resize(codes, shape.elements() as usize)?;
@@ -113,12 +114,12 @@ impl<V: Element> Encoder<'_, V> {
             #[inline(always)]
             || codes.iter_mut().enumerate().for_each(|(index, code)| *code = V::read(chunk, index, byte_order).to_code()),
         );
-        lorenzo::predict(codes, &shape, axes_of(predictor), differences);
+        lorenzo::predict(codes, &shape, axes, differences);
         self.shared.plane.encode(differences, predictor, config, self.stream)
     }
 
-    /// Appends the number of exceptions, their list, and the planes. The tokens of the first plane are there if `is_tokenized`. Otherwise the buffers have the
-    /// codes, or the residuals if `predictor` is interpolation.
+    /// Appends the number of exceptions, their list, and the planes. If `is_tokenized`, the first plane's tokens are in its workspace. Otherwise the plane's codes
+    /// or residuals are in the buffers.
     fn planes(&mut self, predictor: Predictor, is_tokenized: bool) -> Result<()> {
         let Self { chunk, layout: &Layout { byte_order, shape, .. }, config, .. } = *self;
         let stream = &mut *self.stream;
@@ -147,7 +148,7 @@ impl<V: Element> Encoder<'_, V> {
         let axes = predict_mask(exceptions, &shape, mask, mask_differences)?;
         plane.encode(mask_differences, axes.into(), config, stream)?;
 
-        // The codes are no longer needed: their buffer takes the bits of the exceptions.
+        // The buffer of the codes, which are in the stream now, takes the bits of the exceptions.
         lengthen(codes, count)?;
         lengthen(differences, count)?;
         let (bits, differences) = (&mut codes[..count], &mut differences[..count]);
@@ -161,13 +162,6 @@ impl<V: Element> Encoder<'_, V> {
         }
         lorenzo::predict(bits, &Shape::line(count as u64), Axes::FASTEST, differences);
         plane.encode(differences, Axes::FASTEST.into(), config, stream)
-    }
-}
-
-fn axes_of(predictor: Predictor) -> Axes {
-    match predictor {
-        Predictor::Differences(axes) => axes,
-        Predictor::Interpolation(_) => unreachable!("only an absolute bound's grid is interpolated"),
     }
 }
 

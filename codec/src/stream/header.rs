@@ -1,4 +1,4 @@
-//! The stream's constants and its header (FORMAT.md §2, §3). No other file repeats a number of the format.
+//! The header of a stream and its constants (FORMAT.md §2, §3).
 
 use std::fmt;
 
@@ -10,10 +10,9 @@ use crate::memory::extend;
 pub const MAGIC: [u8; 3] = *b"QUI";
 /// Major and minor format version that this build writes and reads.
 pub const VERSION: (u8, u8) = (1, 0);
-/// Bytes of the shortest header: one with up to two bytes of extents.
+/// Bytes of the shortest header, whose extents take up to two bytes.
 pub const HEADER_MIN_LEN: usize = EXTENTS_AT.next_multiple_of(ALIGNMENT);
-/// Bytes of the longest header. Each extent takes a byte, and one more for each factor of 2^7 that it passes. The product of all extents is at most 2^48: there
-/// are at most six such factors.
+/// Bytes of the longest header. An extent takes a byte, and another byte for each factor of 2^7. The product of all extents has at most six such factors.
 pub const HEADER_MAX_LEN: usize = (EXTENTS_AT + MAX_RANK + 6).next_multiple_of(ALIGNMENT);
 /// Sections of a stream begin at multiples of this, in bytes from its start (FORMAT.md §1).
 pub const ALIGNMENT: usize = 4;
@@ -29,12 +28,12 @@ pub const CODING_AT: usize = 9;
 const EXTENTS_AT: usize = 10;
 /// Bits of the coding in its byte.
 const CODING_BITS: u32 = 4;
-/// Bits of rank - 1, which is above the coding, and bits of the axis whose extent is left out, which is above the rank.
+/// Bits of rank - 1, and of the axis whose extent is left out. Rank - 1 is above the coding, the axis above both.
 const AXIS_BITS: u32 = MAX_RANK.ilog2();
 const _: () = assert!(CODING_BITS + 2 * AXIS_BITS == u8::BITS && MAX_RANK.is_power_of_two());
-/// Bit that every version byte has. Versions up to 0.5 had the letter "R" there, and their version in the two bytes behind it.
+/// Bit that every version byte has. Streams of versions up to 0.5 have the letter "R" there, and their version in the two bytes behind the letter.
 const VERSION_BIT: u8 = 0x80;
-/// Bits of the minor version in the version byte; the major one is above them.
+/// Bits of the minor version in the version byte. The major version is above them.
 const MINOR_BITS: u32 = 4;
 /// The version byte of this version.
 const VERSION_BYTE: u8 = VERSION_BIT | VERSION.0 << MINOR_BITS | VERSION.1;
@@ -44,15 +43,15 @@ const VERSION_BYTE: u8 = VERSION_BIT | VERSION.0 << MINOR_BITS | VERSION.1;
 pub enum Coding {
     /// The chunk's bytes as they came.
     Stored,
-    /// One value that every element has, bit for bit.
+    /// The bits of one value, which all values have.
     Constant,
-    /// Rounded to an evenly spaced grid.
+    /// Values rounded to a grid of equal distances.
     Quantized,
     /// Integers that encode the values exactly, without a grid.
     Exact,
-    /// Integers, rounded to multiples of an integer step.
+    /// Integers rounded to multiples of an integer step.
     Steps,
-    /// Rounded to a grid that is evenly spaced in the logarithm.
+    /// Values rounded to a grid whose logarithms have equal distances.
     Logarithmic,
     /// Whole numbers over a common divisor.
     Decimal,
@@ -66,7 +65,7 @@ impl Coding {
     /// The coding as a stream names it.
     #[must_use]
     pub fn to_byte(self) -> u8 {
-        Self::ALL.iter().position(|&coding| coding == self).unwrap_or(0) as u8
+        self as u8
     }
 
     /// The coding as tools name it.
@@ -120,7 +119,7 @@ impl Header {
         self.written_extents().map(|extent| leb128_len(extent - 1)).sum()
     }
 
-    /// The axis, from the slowest, whose extent the header of a stored chunk leaves out. This extent follows from the length of the stream.
+    /// Number of the axis whose extent the header of a stored chunk leaves out, from the slowest axis on. The stream's length gives this extent.
     fn left_out(&self) -> Option<usize> {
         (self.coding == Coding::Stored).then(|| greatest(self.layout.shape.dims()))
     }
@@ -131,7 +130,7 @@ impl Header {
         self.layout.shape.dims().iter().enumerate().filter(move |&(axis, _)| Some(axis) != left_out).map(|(_, &extent)| extent)
     }
 
-    /// The header, in the first [`Header::encoded_len`] bytes, with a checksum that is still 0: it is filled in once the stream is whole.
+    /// The header, in the first [`Header::encoded_len`] bytes. The checksum is 0 until [`seal`] writes it into the whole stream.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; HEADER_MAX_LEN] {
         let rank = self.layout.shape.dims().len();
@@ -155,7 +154,7 @@ impl Header {
         bytes
     }
 
-    /// Appends the header to a stream, with a checksum of 0 as in [`Header::to_bytes`].
+    /// Appends [`Header::to_bytes`] to a stream.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -163,7 +162,7 @@ impl Header {
         extend(stream, &self.to_bytes()[..self.encoded_len()])
     }
 
-    /// Reads the header of a whole stream: its length says how large a stored chunk is. Does not check the checksum.
+    /// Reads the header of a whole stream, as the stream's length says how large a stored chunk is. Does not check the checksum.
     ///
     /// # Errors
     /// `Truncated`, `Corrupt` or `UnsupportedVersion`.
@@ -224,7 +223,7 @@ impl Header {
 /// The header's name in errors.
 const SECTION: &str = "header";
 
-/// Major and minor version of a stream of any version; `None` for other bytes.
+/// Major and minor version of a stream of any version. `None` for bytes that are no stream.
 #[must_use]
 pub fn version_of(stream: &[u8]) -> Option<(u8, u8)> {
     match stream.strip_prefix(&MAGIC)? {
@@ -234,7 +233,7 @@ pub fn version_of(stream: &[u8]) -> Option<(u8, u8)> {
     }
 }
 
-/// Refuses a stream of another version, or of none.
+/// Refuses a stream of another version, and bytes that are no stream.
 fn check_version(stream: &[u8]) -> Result<()> {
     let byte = stream[VERSION_AT];
     let Some(found) = version_of(stream) else {
@@ -245,20 +244,20 @@ fn check_version(stream: &[u8]) -> Result<()> {
     if byte == VERSION_BYTE { Ok(()) } else { Err(Error::UnsupportedVersion { found, supported: VERSION }) }
 }
 
-/// Index of the greatest extent, the first of equal ones.
+/// Index of the greatest extent, the first of equal extents.
 fn greatest(dims: &[u64]) -> usize {
     (1..dims.len()).fold(0, |greatest, axis| if dims[axis] > dims[greatest] { axis } else { greatest })
 }
 
-/// The left-out extent of a stored chunk of `len` bytes. `dims` has the other extents, and 1 in place of the left-out one. `None` if no whole extent fits.
+/// The left-out extent of a stored chunk of `len` bytes. `dims` has 1 in its place. `None` if `len` is no multiple of the other extents' bytes.
 fn left_out_extent(dims: &[u64], len: usize, scalar: Scalar) -> Option<u64> {
     let others = dims.iter().try_fold(scalar.size() as u64, |product, &extent| product.checked_mul(extent))?;
     (len > 0 && (len as u64).is_multiple_of(others)).then_some(len as u64 / others)
 }
 
-/// Reads the extent at `at`, and moves `at` behind it.
+/// Reads the extent at `at`, and moves `at` behind the extent.
 fn read_extent(stream: &[u8], at: &mut usize) -> Result<u64> {
-    /// Bytes of an extent of 2^48, the largest one.
+    /// Bytes of the greatest extent, 2^48.
     const MOST: usize = leb128_len((1 << 48) - 1);
     let wrong = |detail: fmt::Arguments<'_>| Error::corrupt(SECTION, detail).at(*at);
     let bytes = &stream[*at..];
@@ -300,7 +299,7 @@ pub(super) fn verify(stream: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// CRC-32 (IEEE 802.3, zlib's `crc32`) of all bytes of a stream but the four of the checksum.
+/// CRC-32 (IEEE 802.3, zlib's `crc32`) of all bytes of a stream but those of the checksum.
 fn checksum(stream: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&stream[..CHECKSUM_AT.start]);

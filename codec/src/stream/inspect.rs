@@ -17,12 +17,12 @@ use crate::stream::verified::Verified;
 pub struct Description {
     /// Coding, type, byte order and shape.
     pub header: Header,
-    /// Half the step of the grid: for an absolute bound the bound, for a lattice half its spacing, for steps of integers the bound, for a logarithmic grid half
-    /// the step of the binary logarithm. `None` for exact values and decimals.
+    /// Half the step of the grid. For floating-point numbers under an absolute bound, and for steps of integers, it is the bound. For a lattice it is half the
+    /// distance of its values, for a logarithmic grid half the step of the binary logarithm. `None` for exact values and decimals.
     pub half_step: Option<f64>,
-    /// Values that the grid cannot hold, which are kept bit for bit.
+    /// Number of values that the grid cannot hold. They are kept bit for bit.
     pub exceptions: u64,
-    /// Planes in their order: the codes; then, where there are many exceptions, their mask and their bits.
+    /// Planes in the order of the stream: the codes or residuals, and the mask and the bits of exceptions if there are many.
     pub planes: Vec<Plane>,
 }
 
@@ -60,7 +60,7 @@ pub enum PlaneCoding {
 }
 
 impl Description {
-    /// Describes a stream. Verifies the checksum; does not decode blocks.
+    /// Describes a stream. Compares the checksum. Does not decode blocks.
     ///
     /// # Errors
     /// `Truncated`, `Corrupt`, `UnsupportedVersion` or `OutOfMemory`.
@@ -101,7 +101,7 @@ impl Description {
     }
 }
 
-/// The start of a stream's body, and the bytes of its planes; `None` for a stream without planes.
+/// The start of a stream's body, and the bytes of its planes. `None` for a stream without planes.
 pub(crate) fn planes<'a>(body: &'a [u8], header: &Header) -> Result<Option<(BodyHeader, &'a [u8])>> {
     if !header.coding.has_planes() {
         return Ok(None);

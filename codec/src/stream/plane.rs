@@ -1,5 +1,5 @@
-//! A plane (FORMAT.md §4): an array of integers that stages 2 to 5 code by itself. A chunk has a plane of quantization codes or of residuals and, if there are
-//! many exceptions, a plane of their mask and a plane of their bits.
+//! A plane (FORMAT.md §4): an array of integers that stages 2 to 5 code by itself. A chunk has a plane of quantization codes or of residuals. If it has many
+//! exceptions, a plane of their mask and a plane of their bits follow.
 //!
 //! ```text
 //! codes → differences → tokens → codebook → blocks of lanes
@@ -31,25 +31,26 @@ use crate::reader::{take, take_array};
 pub const PLANE_HEADER_LEN: usize = 4;
 /// Lowest bits of the word: log2 of the block length, less [`MIN_BLOCK_LOG`].
 pub const BLOCK_LOG_BITS: u32 = 3;
-/// Next bits of the word: the width of the index field of lane words, then as many bits for that of extra words. The bit above says that blocks have few lanes.
+/// Next bits of the word: width of the block index's field for lane words. As many bits follow for extra words. The last bit says that blocks have few lanes.
 pub const WIDTH_BITS: u32 = 6;
 /// Codebook number of a custom book, which follows the header.
 pub const CUSTOM_BOOK: u8 = 255;
-/// Codebook number of a plane without codebook: its blocks are bit planes.
+/// Codebook number of a plane whose blocks are bit planes.
 pub const BIT_PLANES: u8 = 254;
 /// Log2 of the shortest block.
 pub const MIN_BLOCK_LOG: u8 = SEGMENT.ilog2() as u8;
 /// Log2 of the longest block.
 pub const MAX_BLOCK_LOG: u8 = MAX_BLOCK.ilog2() as u8;
-/// Least bits that the encoder wants in an average block, so that the unused ends of 32 lanes take less than 3 %. Longer blocks would leave a GPU idle.
+/// Least bits that the encoder wants in an average block. In shorter blocks the unused ends of lanes would take a larger share. Longer blocks would leave a GPU
+/// idle.
 pub const BLOCK_BITS: u64 = 11_000;
-/// A plane has few lanes if codes and extra bits are at most this many bits. The unused ends of 32 lanes would take more than 6 % of such a plane.
+/// A plane has few lanes if codes and extra bits are at most this many bits. The unused ends of many lanes would take a large share of such a plane.
 pub const FEW_LANES_BITS: u64 = 4096;
-/// Most tokens of a block of more than four segments. One warp of a GPU decodes a block, and the GPU waits for the longest block. Interpolation leaves most
-/// blocks nearly empty and a few full. There the limit halves the time, for less than 1 % of the ratio.
+/// Most tokens of a block of more than four segments. One warp of a GPU decodes a block, and the GPU waits for the block with most tokens. After interpolation
+/// most blocks have few tokens and some have many.
 pub const BLOCK_TOKENS: usize = 8192;
 
-/// A plane is decoded to 16 bits and patches if its codebook expects at most one patch in this many tokens: each patch makes a round of the lanes slow.
+/// A plane is decoded to 16 bits and patches if its codebook expects at most one patch in this many tokens. Each patch makes a round of the lanes slow.
 const MIN_TOKENS_PER_PATCH: usize = 64;
 /// First symbol of the token classes whose differences do not fit 16 bits.
 const FIRST_PATCHED_CLASS: usize = {
@@ -68,7 +69,7 @@ const PAYLOAD: &str = "plane payload";
 /// The header of a plane, read and checked.
 #[derive(Debug, Clone, Copy)]
 pub struct PlaneHeader {
-    /// Byte of the predictor. It is not checked: the axes depend on the shape.
+    /// Byte of the predictor. It is not checked here, as the shape says which axes there are.
     pub predictor: u8,
     /// The book of the codes, or `None` for bit planes.
     pub choice: Option<Choice>,
@@ -79,7 +80,7 @@ pub struct PlaneHeader {
 }
 
 impl PlaneHeader {
-    /// Reads the header, and a custom book, at the front of `stream`, and takes them off.
+    /// Takes a plane's header off the front of `stream`, and a custom book if there is one.
     ///
     /// # Errors
     /// `Truncated` or `Corrupt`.
@@ -115,7 +116,7 @@ impl PlaneHeader {
         let choice = match book {
             BIT_PLANES => None,
             CUSTOM_BOOK => Some(Choice::Custom(book_lengths::read(stream)?)),
-            book if usize::from(book) < dictionary::books().len() => Some(Choice::Dictionary(book)),
+            _ if usize::from(book) < dictionary::books().len() => Some(Choice::Dictionary(book)),
             _ => {
                 let books = dictionary::books().len();
                 return Err(Error::corrupt(HEADER, format_args!("codebook {book} is not in the dictionary of {books}")));
@@ -130,25 +131,26 @@ impl PlaneHeader {
         1 << self.block_log
     }
 
-    /// Reads the block index at the front of `stream` into `sizes`: number of lane words and number of extra words of each block.
-    fn read_index(&self, stream: &mut &[u8], integers: usize, sizes: &mut Vec<(u32, u32)>) -> Result<()> {
+    /// Takes the block index off the front of `stream`. `sizes` gets the number of lane words and of extra words of each block.
+    /// Returns the bytes of all words.
+    fn read_index(&self, stream: &mut &[u8], integers: usize, sizes: &mut Vec<(u32, u32)>) -> Result<u64> {
         let blocks = integers.div_ceil(self.block_len());
-        read_index(stream, blocks, u32::from(self.lane_width), u32::from(self.extra_width), sizes)
+        read_index(stream, blocks, u32::from(self.lane_width), u32::from(self.extra_width), sizes)?;
+        let words: u64 = sizes.iter().map(|&(lanes, extras)| u64::from(lanes) + u64::from(extras)).sum();
+        Ok(words.saturating_mul(2))
     }
 
-    /// Takes block index and payload of a plane of `integers` integers off the front of `stream`.
+    /// Takes the block index and the payload of a plane of `integers` integers off the front of `stream`.
     ///
     /// # Errors
     /// `Truncated`, `Corrupt` or `OutOfMemory`.
     pub fn skip(&self, stream: &mut &[u8], integers: usize) -> Result<()> {
-        let mut sizes = Vec::new();
         if self.lane_width == 0 && self.extra_width == 0 {
-            // The index of empty blocks has no bits, however many blocks there are: `sizes` could ask for too much memory.
+            // The index of empty blocks has no bits. There may be so many blocks that a list of their sizes takes too much memory.
             return Ok(());
         }
-        self.read_index(stream, integers, &mut sizes)?;
-        let words: u64 = sizes.iter().map(|&(lanes, extras)| u64::from(lanes) + u64::from(extras)).sum();
-        take(stream, words.saturating_mul(2).next_multiple_of(4), PAYLOAD).map(|_| ())
+        let bytes = self.read_index(stream, integers, &mut Vec::new())?;
+        take(stream, bytes.next_multiple_of(4), PAYLOAD).map(|_| ())
     }
 }
 
@@ -162,13 +164,13 @@ pub struct PlaneWorkspace {
     sizes: Vec<(u32, u32)>,
     tables: Tables,
     bitshuffle: Bitshuffle,
-    /// A block of bit planes before its integers go to 16 bits.
+    /// Integers of a block of bit planes that is decoded to 16 bits and patches.
     unpatched_block: HeapArray<i32, { bitshuffle::BLOCK }>,
     patches: Vec<Patch>,
 }
 
 impl PlaneWorkspace {
-    /// Appends the plane whose predictor leaves `differences`: differences or residuals.
+    /// Appends a plane. `differences` are what its predictor leaves: differences or residuals.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -188,7 +190,7 @@ impl PlaneWorkspace {
         }
     }
 
-    /// The tokens of the plane that [`PlaneWorkspace::encode_tokens`] appends.
+    /// The tokens of the plane that [`PlaneWorkspace::encode_tokens`] will append.
     pub(crate) fn tokens_mut(&mut self) -> &mut Tokens {
         &mut self.tokens
     }
@@ -205,7 +207,7 @@ impl PlaneWorkspace {
         self.write(predictor, None, MIN_BLOCK_LOG, LaneCount::All, self.payload.len(), stream)
     }
 
-    /// Appends the plane of the tokens in [`PlaneWorkspace::tokens_mut`], which a predictor leaves.
+    /// Appends the plane of the tokens in [`PlaneWorkspace::tokens_mut`].
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -224,7 +226,7 @@ impl PlaneWorkspace {
         let lanes = if code_bits + extra_bits <= FEW_LANES_BITS { LaneCount::Few } else { LaneCount::All };
         let codes = codebook::canonical_codes(&lengths);
         self.sizes.clear();
-        // Each lane has at most two words beyond its bits, and each block at most one partial extra word. So the buffer does not grow block by block.
+        // At most two words of a lane, and one extra word of a block, are not full. So the buffer need not grow block by block.
         let blocks = self.tokens.segment_ends.len();
         lengthen(&mut self.payload, ((code_bits + extra_bits) / 16) as usize + (3 * LANES + 1) * blocks)?;
         let (mut start, mut payload_len) = (TokenOffset::default(), 0);
@@ -242,7 +244,7 @@ impl PlaneWorkspace {
         self.write(predictor, Some(&choice), MIN_BLOCK_LOG + block_segments_log, lanes, payload_len, stream)
     }
 
-    /// Appends the plane of the blocks in `self.sizes`, whose words are the first `payload_len` ones of `self.payload`. `choice` is the book of the codes, or
+    /// Appends the plane of the blocks in `self.sizes`. Their words are the first `payload_len` words of `self.payload`. `choice` is the book of the codes, or
     /// `None` for bit planes.
     fn write(
         &self,
@@ -282,7 +284,7 @@ impl PlaneWorkspace {
         Ok(())
     }
 
-    /// Takes a plane off the front of `stream`, decodes it and restores the integers from their differences.
+    /// Takes a plane of differences off the front of `stream`, decodes it, and restores the integers.
     ///
     /// # Errors
     /// `Truncated`, `Corrupt` or `OutOfMemory`.
@@ -292,7 +294,7 @@ impl PlaneWorkspace {
         Ok(())
     }
 
-    /// Takes a plane of differences off the front of `stream` and decodes them; returns their axes.
+    /// Takes a plane of differences off the front of `stream` and decodes them. Returns their axes.
     ///
     /// # Errors
     /// `Truncated`, `Corrupt` or `OutOfMemory`.
@@ -311,14 +313,14 @@ impl PlaneWorkspace {
         })
     }
 
-    /// Index and value of each difference that the integers of the plane decoded last cannot hold, ascending by index. The plane has [`Integer::PLACEHOLDER`]
-    /// at that index.
+    /// Patches of the last decoded plane: index and value of each difference that its integers cannot hold, ascending by index. The plane has
+    /// [`Integer::PLACEHOLDER`] at these indices.
     #[must_use]
     pub fn patches(&self) -> &[Patch] {
         &self.patches
     }
 
-    /// Takes a plane off the front of `stream` and decodes its differences or residuals; returns the predictor's byte. Differences that `C` cannot hold go to
+    /// Takes a plane off the front of `stream` and decodes its differences or residuals. Returns the predictor's byte. What `C` cannot hold goes to
     /// [`PlaneWorkspace::patches`].
     ///
     /// # Errors
@@ -329,9 +331,8 @@ impl PlaneWorkspace {
         self.patches.clear();
         let mut outcome = Ok(());
         let block_len = head.block_len();
-        head.read_index(stream, codes.len(), &mut self.sizes)?;
-        let words: u64 = self.sizes.iter().map(|&(lanes, extras)| u64::from(lanes) + u64::from(extras)).sum();
-        let payload = take(stream, words.saturating_mul(2), PAYLOAD)?;
+        let payload_bytes = head.read_index(stream, codes.len(), &mut self.sizes)?;
+        let payload = take(stream, payload_bytes, PAYLOAD)?;
         let mut rest = payload;
         for (number, (block, &(lane_words, extra_words))) in codes.chunks_mut(block_len).zip(&self.sizes).enumerate() {
             let mut keep_patch = |index: usize, value| {
@@ -385,19 +386,19 @@ pub fn mostly_fits_16_bits(mut stream: &[u8]) -> bool {
     patched.iter().map(|&length| codebook::entry_count(length)).sum::<usize>() <= (1 << MAX_CODE_BITS) / MIN_TOKENS_PER_PATCH
 }
 
-/// How the plane at the front of `stream`, of a chunk of this shape, is interpolated; `None` if it is not.
+/// How the plane at the front of `stream` is interpolated, in a chunk of this shape. `None` if the plane has differences.
 #[must_use]
 pub fn interpolation_kind(stream: &[u8], shape: &Shape) -> Option<InterpolationKind> {
     InterpolationKind::from_byte(*stream.first()?, shape)
 }
 
-/// Whether the plane at the front of `stream` has bit planes.
+/// Whether the blocks of the plane at the front of `stream` are bit planes.
 #[must_use]
 pub fn is_of_bit_planes(stream: &[u8]) -> bool {
     stream.get(1) == Some(&BIT_PLANES)
 }
 
-/// Log2 of the block length of the plane at the front of `stream`, which may be wrong or cut off.
+/// Log2 of the block length that the plane at the front of `stream` announces. It is not checked. `None` if the stream ends before it.
 #[must_use]
 pub fn announced_block_log(stream: &[u8]) -> Option<u8> {
     stream.get(2).map(|low| MIN_BLOCK_LOG + (low & ((1 << BLOCK_LOG_BITS) - 1)))
@@ -408,10 +409,10 @@ fn index_bytes(blocks: usize, lane_width: u32, extra_width: u32) -> u64 {
     (blocks as u64 * u64::from(lane_width + extra_width)).div_ceil(32) * 4
 }
 
-/// Appends the block index: for each block the number of lane words in `lane_width` bits, then the number of extra words in `extra_width` bits.
+/// Appends the block index. For each block it has the number of lane words in `lane_width` bits, and the number of extra words in `extra_width` bits.
 fn write_index(sizes: &[(u32, u32)], lane_width: u32, extra_width: u32, stream: &mut Vec<u8>) -> Result<()> {
     let end = stream.len() + index_bytes(sizes.len(), lane_width, extra_width) as usize;
-    // A partial byte behind the last field is written even where it has no bits, and cut off again.
+    // A last byte is written even if it has no bits. `resize` cuts it off.
     reserve(stream, end + 1 - stream.len())?;
     let mut buffer = 0u128;
     let mut count = 0;
@@ -429,7 +430,7 @@ fn write_index(sizes: &[(u32, u32)], lane_width: u32, extra_width: u32, stream: 
     Ok(())
 }
 
-/// Inverse of [`write_index`]; takes the index off the front of `stream`.
+/// Inverse of [`write_index`]: takes the index off the front of `stream`.
 fn read_index(stream: &mut &[u8], blocks: usize, lane_width: u32, extra_width: u32, sizes: &mut Vec<(u32, u32)>) -> Result<()> {
     let bytes = take(stream, index_bytes(blocks, lane_width, extra_width), "block index")?;
     let mut bytes = bytes.iter();

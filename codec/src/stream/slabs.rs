@@ -1,7 +1,7 @@
 //! Stages 1 to 3 in one pass over a chunk, slab by slab: values → codes → differences → tokens.
 //!
-//! A slab is some thousand values of whole rows. Its codes and differences stay in the core's cache, and so do the codes before the slab that its differences
-//! need. So only the chunk and the tokens go through memory, and neither codes nor differences need a buffer of the chunk's length.
+//! A slab is some thousand values of whole rows. Its codes and differences stay in the core's cache, and so do the earlier codes that the differences need. Only
+//! the chunk and the tokens go through memory. Neither codes nor differences need a buffer of the chunk's length.
 
 use crate::entropy::alphabet::SEGMENT;
 use crate::error::Result;
@@ -18,23 +18,23 @@ use crate::stream::buffers::{Buffers, Shared};
 
 /// A slab has at least this many values.
 const MIN_SLAB: usize = 2 * SEGMENT;
-/// Most values of a slab. Rows that are too long for it are not cut.
+/// Most values of a slab. Chunks with longer rows have no slabs.
 const MAX_SLAB: usize = 16 * SEGMENT;
-/// The buffer of codes has room for at least this many slabs. When it is full, the codes that the next slab needs go to its front.
+/// The buffer of codes has at least the length of so many slabs. When it is full, the codes that the next slab needs go to the buffer's front.
 const MIN_SLABS_PER_MOVE: usize = 4;
 
 /// How a chunk is cut into slabs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slabs {
-    /// Rows of a slab. Their values are whole words of the exceptions' bitmap.
+    /// Rows of a slab. The bits of their values are whole words of the exceptions' bitmap.
     rows: usize,
 }
 
 impl Slabs {
-    /// The slabs of a chunk; `None` if it has only one, or if its rows are too long.
+    /// The slabs of a chunk. `None` if there is only one, or if the rows are too long.
     pub(crate) fn new(shape: &Shape) -> Option<Self> {
         let row = shape.row();
-        // The fewest rows whose values are whole words: a power of two.
+        // The fewest rows whose bits are whole words: a power of two.
         let unit = WORD >> row.trailing_zeros().min(WORD.ilog2());
         let rows = MIN_SLAB.div_ceil(unit * row) * unit;
         (rows * row <= MAX_SLAB && ((rows * row) as u64) < shape.elements()).then_some(Self { rows })
@@ -64,7 +64,7 @@ impl Slabs {
         exceptions.clear(elements)?;
         tokens.begin(elements)?;
         let groups = Groups::<V>::new(quantizer);
-        // Codes in the buffer, and differences that are no whole segment yet.
+        // Number of codes in the buffer, and of differences that are not yet a whole segment.
         let (mut known, mut left) = (0, 0);
         for first in (0..elements).step_by(slab) {
             let end = elements.min(first + slab);
@@ -109,14 +109,14 @@ mod tests {
         (tokens.symbols().to_vec(), ends, extra, tokens.count().1.to_vec())
     }
 
-    /// Compares tokens and exceptions with those of the stages, one after the other, along each set of axes.
+    /// Compares tokens and exceptions, along each set of axes, with those that the stages make one after the other.
     fn check<V: Value>(scalar: Scalar, dims: &[u64], shared: &mut Shared, buffers: &mut Buffers<V::Code>) {
         let mut random = Random(dims.iter().sum());
         let (shape, byte_order) = (Shape::new(dims).unwrap(), ByteOrder::Big);
         let (elements, layout) = (shape.elements() as usize, Layout { scalar, byte_order, shape });
         let mut chunk = vec![0; elements * V::SIZE];
         for index in 0..elements {
-            // Exceptions alone, in rows and across the ends of rows.
+            // Single exceptions, and runs of them that may pass the ends of rows.
             let is_special = random.below(50) == 0 || index / 70 % 40 == 7;
             let smooth = (index as f64 * 0.01).sin() * 50.0 + random.below(100) as f64 * 0.01;
             V::round_from(if is_special { f64::NAN } else { smooth }).write(&mut chunk, index, byte_order);
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn slabs_have_the_tokens_of_whole_chunks() {
-        // One state for all, so that what a chunk leaves behind may not show in the next one.
+        // All chunks share the buffers: what one chunk leaves behind must not change the next chunk's tokens.
         let (mut shared, mut narrow, mut wide) = (Shared::default(), Buffers::default(), Buffers::default());
         let shapes: [&[u64]; 9] = [
             &[64, 64, 64],

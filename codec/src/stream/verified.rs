@@ -1,9 +1,9 @@
-//! A stream whose header has been read, and a stream whose checksum is right, as types: each check is made once for each read.
+//! Types for a stream whose header has been read, and for a stream whose checksum is right. So each check is made once for each read.
 
 use crate::error::Result;
 use crate::stream::header::{Header, verify};
 
-/// A stream whose header has been read. Its checksum has not been computed: the extents may be damaged.
+/// A stream whose header has been read. Its checksum has not been compared, so that the extents may be damaged.
 #[derive(Debug, Clone, Copy)]
 pub struct Unverified<'a> {
     header: Header,
@@ -19,7 +19,7 @@ impl<'a> Unverified<'a> {
         Ok(Self { header: Header::read_from(bytes)?, bytes })
     }
 
-    /// This stream after a move of its bytes to another address.
+    /// The same stream, whose bytes are now at another address.
     ///
     /// # Panics
     /// If the number of bytes differs.
@@ -57,7 +57,7 @@ impl<'a> Unverified<'a> {
     }
 }
 
-/// A stream whose checksum is right: its header says what the encoder wrote.
+/// A stream whose checksum is right. So its header says what the encoder wrote.
 #[derive(Debug, Clone, Copy)]
 pub struct Verified<'a>(Unverified<'a>);
 
@@ -70,10 +70,10 @@ impl<'a> Verified<'a> {
         Unverified::read(bytes)?.verify()
     }
 
-    /// A stream that this process has just made: its checksum is not computed again.
+    /// A stream that this process has just made. Its checksum is not compared.
     ///
     /// # Errors
-    /// `Truncated`, `Corrupt` or `UnsupportedVersion`, for a header that is not one of ours.
+    /// `Truncated`, `Corrupt` or `UnsupportedVersion`, for a header that this crate would not write.
     pub fn just_made(bytes: &'a [u8]) -> Result<Self> {
         Ok(Self(Unverified::read(bytes)?))
     }
@@ -93,13 +93,21 @@ mod tests {
     use crate::layout::{ByteOrder, Layout, Scalar, Shape};
     use crate::stream::header::{Coding, seal};
 
+    /// The stream of a stored chunk of bytes, and its header.
+    fn stored(bytes: &[u8]) -> (Header, Vec<u8>) {
+        let shape = Shape::line(bytes.len() as u64);
+        let header =
+            Header { coding: Coding::Stored, layout: Layout { scalar: Scalar::U8, byte_order: ByteOrder::Little, shape } };
+        let mut stream = Vec::new();
+        header.write_to(&mut stream).unwrap();
+        stream.extend(bytes);
+        seal(&mut stream);
+        (header, stream)
+    }
+
     #[test]
     fn a_flipped_bit_is_found_wherever_it_is() {
-        let layout = Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape: Shape::new(&[2]).unwrap() };
-        let header = Header { coding: Coding::Stored, layout };
-        let mut stream = header.to_bytes()[..header.encoded_len()].to_vec();
-        stream.extend(1..=8);
-        seal(&mut stream);
+        let (header, stream) = stored(&[1, 2, 3, 4, 5, 6, 7, 8]);
         let verified = Verified::read(&stream).unwrap();
         assert_eq!((verified.header(), verified.body()), (&header, &[1, 2, 3, 4, 5, 6, 7, 8][..]));
         for bit in 0..8 * stream.len() {
@@ -111,11 +119,7 @@ mod tests {
 
     #[test]
     fn a_moved_stream_is_verified_where_it_is_now() {
-        let layout = Layout { scalar: Scalar::U8, byte_order: ByteOrder::Little, shape: Shape::new(&[3]).unwrap() };
-        let header = Header { coding: Coding::Stored, layout };
-        let mut stream = header.to_bytes()[..header.encoded_len()].to_vec();
-        stream.extend([7, 8, 9]);
-        seal(&mut stream);
+        let (header, stream) = stored(&[7, 8, 9]);
         let mut moved = stream.clone();
         let received = Unverified::read(&stream).unwrap();
         assert_eq!(received.moved_to(&moved).verify().unwrap().body(), [7, 8, 9]);

@@ -1,25 +1,20 @@
-//! Measures what books that are kept from chunk to chunk save over a series of chunks. They are compared with the rule of CEAZ (ICS'22, the experiment with
-//! one dataset behind another), which keeps or renews a book by the change of the histogram's standard deviation.
+//! Measures what a series of chunks gains from books that are kept from chunk to chunk. The codec's rule is compared with that of CEAZ (ICS'22, the experiment
+//! with one dataset behind another). CEAZ keeps or renews a book by the change of the histogram's standard deviation.
 
-use quire_codec::stages::book_choice;
 use std::fmt::Write as _;
 
 use h5_samples::{Field, Size, finite_range};
 use quire_codec::stages::adaptive::{AdaptiveDictionary, MAX_USER_BOOKS};
-use quire_codec::stages::alphabet::CodeLengths;
-use quire_codec::stages::alphabet::Histogram;
-use quire_codec::stages::alphabet::SYMBOLS;
-use quire_codec::stages::book_choice::Choice;
-use quire_codec::stages::book_lengths;
+use quire_codec::stages::alphabet::{CodeLengths, Histogram, SYMBOLS};
+use quire_codec::stages::book_choice::{self, Choice};
 use quire_codec::stages::books::token_counts;
-use quire_codec::stages::codebook;
-use quire_codec::stages::dictionary;
+use quire_codec::stages::{book_lengths, codebook, dictionary};
 use quire_codec::{CodebookPolicy, CodingPolicy, Config, Layout, Result, Workspace};
 
 use crate::criteria::shares;
-use crate::lengths::code_bits;
+use crate::lengths::{code_bits, custom_bits};
 use crate::sample;
-use crate::table::{Table, percent, ratio};
+use crate::table::{Table, geomean, percent, ratio};
 use crate::user_books::user_books;
 
 /// Seed of the series.
@@ -30,7 +25,7 @@ const TRAINING_SEED: u64 = 2;
 const CHUNKS: usize = 64;
 /// Error bounds as shares of the field's range.
 const BOUNDS: [f64; 3] = [1e-2, 1e-3, 1e-4];
-/// Second field and bound of the series in the CSV. Both of its fields are smooth, and their standard deviations hardly differ.
+/// Second field and bound of the series in the CSV. Both fields of that series are smooth, and their standard deviations hardly differ.
 const SHOWN: (&str, f64) = ("ocean_height", 1e-3);
 
 /// A chunk of a series: the tokens of its first plane, and its length.
@@ -84,9 +79,9 @@ pub enum Policy {
     User,
     /// The encoder's default with the books of both [`Policy::History`] and [`Policy::User`].
     UserAndHistory,
-    /// CEAZ's rule, by the relative change of the standard deviation of the symbols' shares since the last book was made. Up to the first number, the book is
-    /// kept. Up to the second, a book is made for the chunk. Beyond it a book of the dictionary codes the chunk, and the book made for it is kept for the next
-    /// chunk.
+    /// CEAZ's rule. It looks at the standard deviation of the symbols' shares, and at the deviation's relative change since the last book was made. Up to the first
+    /// number, the book is kept. Up to the second number, a book is made for the chunk. Beyond the second number, a book of the dictionary codes the chunk, and
+    /// the next chunk takes the book that is made for this chunk.
     Deviation(f64, f64),
 }
 
@@ -104,10 +99,10 @@ impl Policy {
         }
     }
 
-    /// The number of bits that each chunk's first plane takes for codes and book, and the number of books that were built.
+    /// For each chunk, the bits of codes and book of the first plane; and the number of books that were built.
     fn run(self, chunks: &[Chunk], user: &[CodeLengths]) -> (Vec<u64>, usize) {
         match self {
-            Self::Ideal => (chunks.iter().map(|chunk| optimal_bits(&chunk.histogram)).collect(), chunks.len()),
+            Self::Ideal => (chunks.iter().map(|chunk| custom_bits(&chunk.histogram)).collect(), chunks.len()),
             Self::Custom => (
                 chunks.iter().map(|chunk| bits_with(&chunk.histogram, &codebook::optimal_lengths(&chunk.histogram))).collect(),
                 chunks.len(),
@@ -120,10 +115,12 @@ impl Policy {
             Self::Deviation(keep, renew) => by_deviation(chunks, keep, renew),
         }
     }
-}
 
-fn optimal_bits(histogram: &Histogram) -> u64 {
-    code_bits(histogram, &codebook::optimal_lengths(histogram))
+    /// Bits of the streams of a series, and the number of books that were built.
+    fn total(self, series: &Series, user: &[CodeLengths]) -> (u64, usize) {
+        let (bits, built) = self.run(&series.chunks, user);
+        (bits.iter().sum::<u64>() + series.chunks.iter().map(|chunk| chunk.other_bits).sum::<u64>(), built)
+    }
 }
 
 /// Number of bits of a plane's codes with a book that is in the stream, and of the book.
@@ -131,7 +128,7 @@ fn bits_with(histogram: &Histogram, book: &CodeLengths) -> u64 {
     code_bits(histogram, book) + 8 * book_lengths::coded_len(book) as u64
 }
 
-/// Runs the codec's own choice. Returns the number of bits that each chunk's first plane takes for codes and book, and the number of books that were built.
+/// Runs the codec's choice of books. For each chunk, the bits of codes and book of the first plane; and the number of books that were built.
 #[must_use]
 pub fn choices(chunks: &[Chunk], mut books: AdaptiveDictionary, learns: bool) -> (Vec<u64>, usize) {
     let mut built = 0;
@@ -161,7 +158,7 @@ fn by_deviation(chunks: &[Chunk], keep: f64, renew: f64) -> (Vec<u64>, usize) {
             bits.push(bits_with(histogram, &book));
             continue;
         }
-        // A kept book may code chunks with any symbols, so that every symbol needs a code.
+        // A kept book may code any chunk, so that every symbol needs a code.
         let book = codebook::optimal_lengths(&histogram.map(|count| count + 1));
         built += 1;
         kept = Some((deviation, book));
@@ -227,27 +224,19 @@ pub fn report() -> (String, String) {
     }
     let all = all_series();
     let chunks: usize = all.iter().map(|(series, _)| series.chunks.len()).sum();
-    let mut table = Table::new(["policy", "longer than ideal", "worst series", "ratio", "books built", "of chunks"]);
+    let mut table = Table::new("policy", ["longer than ideal", "worst series", "ratio", "books built", "of chunks"]);
     for policy in &policies {
         let (mut losses, mut ratios, mut built) = (Vec::new(), Vec::new(), 0);
         for (series, user) in &all {
-            let (bits, books) = policy.run(&series.chunks, user);
-            let other: u64 = series.chunks.iter().map(|chunk| chunk.other_bits).sum();
-            let total = (bits.iter().sum::<u64>() + other) as f64;
-            let ideal = (Policy::Ideal.run(&series.chunks, user).0.iter().sum::<u64>() + other) as f64;
-            losses.push(total / ideal - 1.0);
-            ratios.push(8.0 * series.chunks.iter().map(|chunk| chunk.bytes).sum::<u64>() as f64 / total);
+            let ((total, books), (ideal, _)) = (policy.total(series, user), Policy::Ideal.total(series, user));
+            losses.push(total as f64 / ideal as f64 - 1.0);
+            ratios.push(8.0 * series.chunks.iter().map(|chunk| chunk.bytes).sum::<u64>() as f64 / total as f64);
             built += books;
         }
         let mean = losses.iter().sum::<f64>() / losses.len() as f64;
         let worst = losses.iter().copied().fold(0.0, f64::max);
-        let cells = [
-            percent(mean),
-            percent(worst),
-            ratio(crate::table::geomean(ratios)),
-            built.to_string(),
-            percent(built as f64 / chunks as f64),
-        ];
+        let cells =
+            [percent(mean), percent(worst), ratio(geomean(ratios)), built.to_string(), percent(built as f64 / chunks as f64)];
         table.row(&policy.name(), cells);
     }
     let mut text = preamble();
@@ -262,15 +251,11 @@ const COMPARED: [Policy; 6] =
     [Policy::Dictionary, Policy::Auto, Policy::History, Policy::User, Policy::Deviation(0.02, 0.5), Policy::Deviation(0.1, 0.5)];
 
 fn by_series(all: &[(Series, Vec<CodeLengths>)]) -> String {
-    let mut table = Table::new(std::iter::once("series at 1e-3".to_owned()).chain(COMPARED.map(Policy::name)));
+    let mut table = Table::new("series at 1e-3", COMPARED.map(Policy::name));
     for (series, user) in all.iter().filter(|(series, _)| series.bound == 1e-3) {
-        let total = |policy: Policy| {
-            let (bits, built) = policy.run(&series.chunks, user);
-            (bits.iter().sum::<u64>() + series.chunks.iter().map(|chunk| chunk.other_bits).sum::<u64>(), built)
-        };
-        let (ideal, _) = total(Policy::Ideal);
+        let (ideal, _) = Policy::Ideal.total(series, user);
         let cells = COMPARED.map(|policy| {
-            let (bits, built) = total(policy);
+            let (bits, built) = policy.total(series, user);
             format!("{} {built:3}", percent(bits as f64 / ideal as f64 - 1.0))
         });
         table.row(&series.names.join(", "), cells);

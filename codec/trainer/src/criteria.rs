@@ -1,23 +1,21 @@
 //! Criteria that choose a book for a histogram. Shah et al. (ICS'23) compare entropy, Kullback-Leibler divergence and cross entropy of the densities. The codec
 //! takes the exact cost in bits, an integer sum. Only the report uses the other criteria.
 
-use quire_codec::stages::alphabet::CodeLengths;
-use quire_codec::stages::alphabet::Histogram;
-use quire_codec::stages::alphabet::SYMBOLS;
+use quire_codec::stages::alphabet::{CodeLengths, Histogram, SYMBOLS};
 use quire_codec::stages::dictionary::Entry;
 use quire_codec::stages::fixed_log2::{LOG_FRACTION, log2_fixed};
 
 use crate::lengths::code_bits;
 use crate::model;
 
-/// A number for each book. The book with the least number is chosen, the first one of equal books.
+/// Gives each book a number. The book with the least number is chosen, or the first of equal books.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Criterion {
     /// Bits of the codes: the sum of `count × length`.
     ExactCost,
-    /// `-sum p log2 q` in integers of 16 fraction bits, `q = 2^-length`. The exact cost but for the rounding of `p`.
+    /// `-sum p log2 q` in integers of 16 fraction bits, with `q = 2^-length`. It is the exact cost with `p` rounded.
     CrossEntropyOfLengths,
-    /// `-sum p log2 q` in integers of 16 fraction bits, `q` from the book's density.
+    /// `-sum p log2 q` in integers of 16 fraction bits, with `q` from the book's density.
     CrossEntropyOfDensity,
     /// `sum p log2 (p/q)`, `q` from the book's density.
     Divergence,
@@ -85,7 +83,7 @@ impl Candidate {
     }
 }
 
-/// Counts as shares of their sum; all shares are 0 if the sum is 0.
+/// Counts as shares of their sum. All shares are 0 if the sum is 0.
 #[must_use]
 pub fn shares(histogram: &Histogram) -> [f64; SYMBOLS] {
     let total = histogram.iter().sum::<u64>().max(1) as f64;
@@ -98,13 +96,19 @@ pub fn entropy(shares: &[f64; SYMBOLS]) -> f64 {
     -shares.iter().filter(|&&p| p > 0.0).map(|&p| p * libm::log2(p)).sum::<f64>()
 }
 
-/// Kullback-Leibler divergence in bits a token: how much longer tokens with the shares `p` are in a code for `q` than in a code for `p`.
+/// Number of bits of a histogram's tokens at their entropy.
+#[must_use]
+pub fn entropy_bits(histogram: &Histogram) -> u64 {
+    (entropy(&shares(histogram)) * histogram.iter().sum::<u64>() as f64) as u64
+}
+
+/// Kullback-Leibler divergence in bits a token: what tokens with the shares `p` lose in a code for the shares `q`.
 #[must_use]
 pub fn divergence(p: &[f64; SYMBOLS], q: &[f64; SYMBOLS]) -> f64 {
     p.iter().zip(q).filter(|&(&p, _)| p > 0.0).map(|(&p, &q)| p * libm::log2(p / q)).sum()
 }
 
-/// Cross entropy in bits a token, an integer with 32 fraction bits. It is computed with integers only, from shares that are cut to 16 fraction bits.
+/// Cross entropy in bits a token, an integer with 32 fraction bits. It is made of integers alone: the shares have 16 fraction bits.
 #[must_use]
 pub fn cross_entropy_fixed(histogram: &Histogram, surprise: &[u64; SYMBOLS]) -> u64 {
     let total = histogram.iter().sum::<u64>().max(1);
@@ -116,13 +120,13 @@ mod tests {
     use super::*;
     use crate::density::Density;
 
-    /// Books of densities, not yet made again for targets.
+    /// Books of densities, not made for targets.
     fn books() -> Vec<Entry> {
         Density::all().step_by(9).map(|density| density.book()).collect()
     }
 
     #[test]
-    fn a_books_own_distribution_is_no_distance_from_it() {
+    fn a_book_is_at_distance_0_from_its_own_density() {
         for entry in &books() {
             let histogram = model::token_weights(entry.family, entry.scale, entry.spread).map(|weight| weight >> 16);
             let own = Candidate::new(entry);

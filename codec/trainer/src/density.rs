@@ -1,4 +1,4 @@
-//! Densities that books are made from. Their parameters are small integers: half octaves of the scale, halves of the spread.
+//! Densities that books are made from. Their parameters are integers: half octaves of the scale, halves of the spread.
 
 use quire_codec::stages::codebook;
 use quire_codec::stages::dictionary::{Entry, Family};
@@ -22,8 +22,8 @@ pub struct Density {
 }
 
 impl Density {
-    /// The densities that a dictionary chooses from. A Cauchy density has heavy tails at any scale: at its smallest scale, one difference in tens of thousands
-    /// is not zero. The other families get heavy tails from their spread.
+    /// The densities that a dictionary chooses from. A Cauchy density has heavy tails at any scale, so that smaller scales are of use. The other families get heavy
+    /// tails from their spread.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..FAMILIES.len() as u8).flat_map(|family| {
             let smallest = if FAMILIES[usize::from(family)] == Family::Cauchy { -31 } else { -13 };

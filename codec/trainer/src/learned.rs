@@ -1,5 +1,5 @@
-//! Makes books of densities again for the tokens of chunks. Each round gives every chunk to its cheapest book, then makes each book again for its chunks and a
-//! share of its density.
+//! Makes the books of densities again for the tokens of chunks. Each round gives every chunk its cheapest book. Then each book is made again, for its chunks and
+//! for a share of its density.
 
 use quire_codec::stages::alphabet::SYMBOLS;
 use quire_codec::stages::codebook;
@@ -8,11 +8,11 @@ use quire_codec::stages::dictionary::Entry;
 use crate::criteria::shares;
 use crate::lengths::code_bits;
 use crate::model;
-use crate::training::Target;
+use crate::targets::Target;
 
 /// Number of rounds.
 const ROUNDS: usize = 12;
-/// Weight of a book's density, as a number of chunks. Symbols that no chunk of the book has get their code lengths from the density.
+/// Weight of a book's density, as a number of chunks. The density gives code lengths to symbols that no chunk of the book has.
 const DENSITY_WEIGHT: f64 = 1.0;
 
 /// The books of densities in `start`, made again for the targets.
@@ -26,7 +26,7 @@ pub fn learned_books(start: &[Entry], targets: &[Target]) -> Vec<Entry> {
             .collect();
         for target in targets {
             let cheapest = (0..books.len()).min_by_key(|&book| code_bits(&target.histogram, &books[book].lengths)).unwrap_or(0);
-            // Wasted bits count as a share of the target's bits. So targets that take few bits for each token have more weight.
+            // Bits that a book wastes count as a share of the target's bits. So a target with few bits a token has more weight.
             let tokens: u64 = target.histogram.iter().sum();
             let tokens_a_bit = tokens as f64 / target.custom_bits();
             for (sum, share) in sums[cheapest].iter_mut().zip(shares(&target.histogram)) {
@@ -34,8 +34,7 @@ pub fn learned_books(start: &[Entry], targets: &[Target]) -> Vec<Entry> {
             }
         }
         for (book, sum) in books.iter_mut().zip(&sums) {
-            let total: f64 = sum.iter().sum();
-            book.lengths = codebook::optimal_lengths(&sum.map(|share| (share / total * libm::exp2(40.0)) as u64 + 1));
+            book.lengths = codebook::optimal_lengths(&model::integer_weights(sum));
         }
     }
     books
@@ -51,7 +50,7 @@ mod tests {
     #[test]
     fn learned_books_cost_their_targets_no_more() {
         let mut histogram: Histogram = [0; SYMBOLS];
-        histogram[12] = 1000; // long runs between ones, as no density has them
+        histogram[12] = 1000; // long runs between ones: no density has these
         histogram[31] = 500;
         histogram[29] = 500;
         let targets = vec![Target { histogram, other_bits: 0 }; 100];

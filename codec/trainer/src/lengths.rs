@@ -1,14 +1,16 @@
-//! Code lengths of least cost for any limit and any number of symbols, for the report. The codec has a function of its own for 106 symbols and 12 bits; a test
-//! compares the two.
+//! Code lengths of least cost for any limit and any number of symbols. The codec's function is for its own alphabet and limit.
 
-/// A symbol, or two neighbouring items of the level below (`symbol` is `None`).
+use quire_codec::stages::alphabet::{ALPHABET, Histogram};
+use quire_codec::stages::codebook;
+
+/// A symbol, or a pair of neighbouring items of the level below. A pair's `symbol` is `None`.
 #[derive(Clone, Copy)]
 struct Item {
     weight: u64,
     symbol: Option<usize>,
 }
 
-/// A limit that no code reaches: the codes of a Huffman code for fewer than 2^44 tokens are shorter.
+/// A limit that no code reaches: Huffman codes for fewer than 2^44 tokens are shorter.
 pub const UNLIMITED: usize = 63;
 
 /// Code lengths of least cost among those of at most `limit` bits, by package-merge (Larmore and Hirschberg, JACM 37(3), 1990). Symbols with a weight of 0 have
@@ -28,7 +30,7 @@ pub fn limited_lengths(weights: &[u64], limit: usize) -> Vec<u8> {
     }
     leaves.sort_by_key(|item| (item.weight, item.symbol));
     let levels = merge(&leaves, limit);
-    // The code is made from the cheapest 2n - 2 items of the top level. Each pair among them takes two more items of the level below.
+    // The code of n symbols takes the cheapest 2n - 2 items of the top level. Each pair among them takes two more items of the level below.
     let mut taken = 2 * leaves.len() - 2;
     for level in levels.iter().rev() {
         let (mut pairs, cheapest) = (0, &level[..taken.min(level.len())]);
@@ -43,7 +45,7 @@ pub fn limited_lengths(weights: &[u64], limit: usize) -> Vec<u8> {
     lengths
 }
 
-/// A level for each bit of the limit. It has the leaves and the pairs of the level below, by weight. Leaves go first where weights are equal.
+/// A level for each bit of the limit. A level has the leaves, and the pairs of the level below, by weight. Of equal weights, leaves come first.
 fn merge(leaves: &[Item], limit: usize) -> Vec<Vec<Item>> {
     let mut levels = vec![leaves.to_vec()];
     for below in 0..limit - 1 {
@@ -61,10 +63,21 @@ pub fn code_bits(histogram: &[u64], lengths: &[u8]) -> u64 {
     histogram.iter().zip(lengths).map(|(&count, &length)| count * u64::from(length)).sum()
 }
 
+/// Number of bits of a histogram's codes in the codec's book for the histogram. The book's lengths do not count.
+#[must_use]
+pub fn custom_bits(histogram: &Histogram) -> u64 {
+    code_bits(histogram, &codebook::optimal_lengths(histogram))
+}
+
+/// Number of extra bits of a histogram's tokens.
+#[must_use]
+pub fn extra_bits(histogram: &Histogram) -> u64 {
+    histogram.iter().zip(&ALPHABET).map(|(&count, symbol)| count * u64::from(symbol.extra_bits)).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use quire_codec::stages::alphabet::SYMBOLS;
-    use quire_codec::stages::codebook;
 
     use super::*;
 
@@ -85,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn few_symbols() {
+    fn few_symbols_have_short_codes() {
         assert_eq!(limited_lengths(&[0, 0], 16), [0, 0]);
         assert_eq!(limited_lengths(&[0, 7], 16), [0, 1]);
         assert_eq!(limited_lengths(&[1, 1, 2, 4, 8], UNLIMITED), [4, 4, 3, 2, 1]);

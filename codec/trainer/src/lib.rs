@@ -1,19 +1,19 @@
-//! Makes the dictionary of precomputed codebooks: probability densities → token frequencies → code lengths. The books are then made again for the token
-//! frequencies in chunks of generated fields. Also reports what each choice gains and loses.
+//! Makes the dictionary of built-in codebooks: probability densities → frequencies of tokens → code lengths. Then the books are made again for the tokens of
+//! generated fields. The crate also reports what each choice gains and loses.
 
 pub mod adaptive;
+pub mod bins;
 pub mod criteria;
 pub mod density;
 pub mod learned;
 pub mod lengths;
 pub mod model;
-pub mod plain;
 pub mod planes;
 pub mod report;
 pub mod sample;
 pub mod selection;
 pub mod table;
-pub mod training;
+pub mod targets;
 pub mod user_books;
 pub mod zeros;
 
@@ -21,12 +21,12 @@ use density::Density;
 use learned::learned_books;
 use quire_codec::stages::dictionary::{Dictionary, Entry};
 use selection::select;
-use training::Target;
+use targets::Target;
 
 /// Number of books of the dictionary.
 pub const BOOKS: usize = 75;
 
-/// Chooses `count` densities of a pool whose books fit the targets best, and makes their books again for the targets that they fit.
+/// Chooses `count` densities of a pool, and makes their books again for the targets. The books of the densities are those that fit the targets best.
 #[must_use]
 pub fn trained_books(targets: &[Target], pool: &[Density], count: usize) -> Vec<Entry> {
     let start: Vec<Entry> = select(targets, pool, count).iter().map(Density::book).collect();
@@ -36,7 +36,7 @@ pub fn trained_books(targets: &[Target], pool: &[Density], count: usize) -> Vec<
 /// The dictionary that the codec embeds.
 #[must_use]
 pub fn dictionary() -> Dictionary {
-    Dictionary { entries: trained_books(&training::targets(), &Density::all().collect::<Vec<_>>(), BOOKS) }
+    Dictionary { entries: trained_books(&targets::targets(), &Density::all().collect::<Vec<_>>(), BOOKS) }
 }
 
 #[cfg(test)]

@@ -1,25 +1,24 @@
-//! The frequencies of tokens if differences follow a probability density.
+//! The frequencies of tokens in a chunk whose differences follow a probability density.
 //!
-//! Shah et al. (ICS'23, section 4) discretise Cauchy, Laplace and Gaussian densities with location 0 over a sweep of scales. Our alphabet also has run tokens,
-//! whose frequencies a density of single values does not give: the zeros of real fields are next to each other, where the field is quiet. So the model's scale
-//! varies slowly over a chunk and is log-normal: all values of a run are drawn at one scale, and tokens are counted over all scales. A single parameter, the
-//! spread of the scale's logarithm, makes both runs longer and tails heavier.
+//! Shah et al. (ICS'23, section 4) discretise Cauchy, Laplace and Gaussian densities with location 0 over a sweep of scales. Our alphabet also has run tokens.
+//! A density of single values does not give their frequencies: real fields have their zeros next to each other, where the field is quiet. So the model's scale
+//! varies slowly over a chunk, and its logarithm is normally distributed. All values of a run have the same scale. The spread of the logarithm makes runs longer
+//! and tails heavier.
 
-use quire_codec::stages::alphabet::Histogram;
-use quire_codec::stages::alphabet::{ALPHABET, Meaning, SEGMENT, SYMBOLS};
+use quire_codec::stages::alphabet::{ALPHABET, Histogram, Meaning, SEGMENT, SYMBOLS};
 use quire_codec::stages::dictionary::Family;
 use quire_codec::stages::tokens::TWICE_MIN_ZEROS_PER_STRETCH;
 
-/// A log-normal scale is sampled at the middle scale and at this number of scales on either side.
+/// Number of scales that are sampled on either side of the middle scale.
 const NODES: i32 = 8;
-/// Distance of neighbouring sampled scales, in standard deviations of the logarithm.
+/// Distance of sampled scales, in standard deviations of the logarithm.
 const NODE_DISTANCE: f64 = 0.375;
 
 /// Probability that a value of the density is at most `x`, for `x <= 0`.
 fn lower_tail(family: Family, scale: f64, x: f64) -> f64 {
     let z = x / scale;
     match family {
-        // For z far below 0, 1/2 + atan(z)/pi is a difference of nearly equal numbers. atan(-1/z)/pi is equal to it and exact.
+        // For z far below 0, 1/2 + atan(z)/pi is a difference of nearly equal numbers. atan(-1/z)/pi has the same value without a difference.
         Family::Cauchy if z < -1.0 => libm::atan(-1.0 / z) / std::f64::consts::PI,
         Family::Cauchy => 0.5 + libm::atan(z) / std::f64::consts::PI,
         Family::Laplace => 0.5 * libm::exp(z),
@@ -32,7 +31,7 @@ fn magnitude_at_least(family: Family, scale: f64, start: f64) -> f64 {
     2.0 * lower_tail(family, scale, 0.5 - start)
 }
 
-/// Token weights for a density whose scale varies with `spread`. They are integers above 0 with a sum of about 2^40.
+/// [`integer_weights`] of the tokens for a density whose scale varies with `spread`.
 #[must_use]
 pub fn token_weights(family: Family, scale: f64, spread: f64) -> Histogram {
     let mut weights = [0.0; SYMBOLS];
@@ -45,6 +44,11 @@ pub fn token_weights(family: Family, scale: f64, spread: f64) -> Histogram {
     } else {
         add_tokens(family, scale, 1.0, &mut weights);
     }
+    integer_weights(&weights)
+}
+
+/// Weights as integers above 0 with a sum of about 2^40.
+pub(crate) fn integer_weights(weights: &[f64; SYMBOLS]) -> Histogram {
     let total: f64 = weights.iter().sum();
     weights.map(|weight| (weight / total * libm::exp2(40.0)) as u64 + 1)
 }
@@ -62,7 +66,7 @@ fn add_tokens(family: Family, scale: f64, values: f64, weights: &mut [f64; SYMBO
                     first @ -1..=1 => runs.weight(first, 1, 2),
                     more => 0.5 * (at_least(more.unsigned_abs()) - at_least(more.unsigned_abs() + 1)),
                 },
-                // One of a class's extra bits is the sign, the others count its magnitudes. The last class has all larger magnitudes.
+                // One extra bit of a class is the sign. The other extra bits say how many magnitudes the class has. The last class has all larger magnitudes.
                 Meaning::Class if symbol.extra_bits == 64 => at_least(start),
                 Meaning::Class => at_least(start) - at_least(start + (1 << (symbol.extra_bits - 1))),
             };
@@ -75,7 +79,7 @@ struct Runs {
     not_zero: f64,
     /// Probability that a value is 1, which is also the probability that it is -1.
     one: f64,
-    /// Probability that a run of zeros begins at a value: the value is 0, and the one before it is above 1 or below -1, or belongs to the previous segment.
+    /// Probability that a run of zeros begins at a value: the value is 0, and the value before it is beyond 1 and -1 or belongs to the previous segment.
     zero_begins: f64,
 }
 
@@ -86,13 +90,13 @@ impl Runs {
         Self { not_zero, one: 0.5 * (not_zero - beyond_one), zero_begins }
     }
 
-    /// Whether the codec makes no runs of such values, as stretches of zeros are too short: they have `1 / not_zero` zeros on average.
+    /// Whether stretches of zeros are too short for the codec to make runs. On average a stretch has `1 / not_zero` zeros.
     fn has_no_runs(&self) -> bool {
         2.0 < f64::from(TWICE_MIN_ZEROS_PER_STRETCH) * self.not_zero
     }
 
-    /// Expected number of runs with `from` to `below - 1` values that start at a value. Runs of one value are direct codes. A run of a whole segment or more
-    /// counts once for each segment.
+    /// Probability that a run of `from` to `below - 1` values starts at a value. A run of one value is a direct symbol. A run over several segments counts once for
+    /// each segment.
     fn weight(&self, first: i64, from: u64, below: u64) -> f64 {
         let begins = if first == 0 { self.zero_begins } else { self.one };
         if self.has_no_runs() {
@@ -124,7 +128,7 @@ mod tests {
                 let weights = token_weights(family, scale, 0.0);
                 let total: f64 = weights.iter().map(|&weight| weight as f64).sum();
                 let runs = Runs::new(magnitude_at_least(family, scale, 1.0), magnitude_at_least(family, scale, 2.0));
-                // The weights of all tokens, each times its number of values, must give all values. Within an octave, longer runs are rarer.
+                // Weights times values of a token add up to all values. Among the runs of a symbol, longer runs are rarer.
                 let mut values = 0.0;
                 for (&weight, symbol) in weights.iter().zip(&ALPHABET) {
                     let span = match symbol.meaning {

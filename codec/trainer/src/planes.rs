@@ -1,5 +1,5 @@
-//! The integers that the planes of a chunk code: residuals, differences of the mask, and differences of the exceptions' bits. They are made by stages 0 to 2 of
-//! the codec; a test compares them with the codec's streams.
+//! The integers that the planes of a chunk code: differences or residuals, differences of the mask, and differences of the exceptions' bits. Stages 0 to 2 of the
+//! codec make them. A test compares them with the codec's streams.
 
 use quire_codec::stages::Axes;
 use quire_codec::stages::alphabet::Histogram;
@@ -42,10 +42,10 @@ impl Plane {
     }
 }
 
-/// The planes of a chunk in the stream's order: codes or residuals, then the exceptions' mask and bits if the stream has planes for them.
+/// The planes of a chunk in the stream's order: codes or residuals, then mask and bits of the exceptions if there are many.
 ///
 /// # Errors
-/// `InvalidArgument` unless these are floating-point numbers with an absolute bound; `OutOfMemory`.
+/// `InvalidArgument` for other chunks than floating-point numbers with an absolute bound; `OutOfMemory`.
 pub fn planes(chunk: &[u8], layout: &Layout, config: &SettledConfig) -> Result<Vec<Plane>, Error> {
     let (grid, predictor) = Workspace::default().choose(chunk, layout, config)?;
     match (layout.scalar, grid) {

@@ -1,4 +1,4 @@
-//! Text tables with the figures by which the defaults were chosen. Shah et al. (ICS'23) have similar ones in their figures 4, 6 and 7.
+//! Tables with the numbers by which the defaults were chosen. Shah et al. (ICS'23) have similar tables in their figures 4, 6 and 7.
 
 mod choice;
 mod coding;
@@ -10,7 +10,7 @@ use h5_samples::{Field, Size};
 
 use crate::sample::{self, Sample};
 use crate::table::{Table, geomean, percent, ratio};
-use crate::training;
+use crate::targets;
 
 pub use choice::{choice_of_criterion, choice_of_family, choice_of_model, loss_by_field, number_of_books};
 pub use coding::{layout_overhead, length_limits, ways_to_code_zeros, without_tokens};
@@ -24,7 +24,7 @@ const SEED: u64 = 1;
 #[must_use]
 pub fn report() -> String {
     let samples = samples(h5_samples::all(SEED, Size::Medium));
-    let targets = training::targets();
+    let targets = targets::targets();
     let mut text = preamble(samples.len());
     text.push_str(&number_of_books(&samples, &targets));
     text.push_str(&choice_of_criterion(&samples));
@@ -36,7 +36,7 @@ pub fn report() -> String {
     text
 }
 
-/// Samples of all fields at all bounds. Shows the name of the current field if stderr is a terminal.
+/// Samples of all fields at all bounds. Shows the name of the current field on a terminal.
 pub fn samples(fields: impl IntoIterator<Item = Field>) -> Vec<Sample> {
     let watched = std::io::stderr().is_terminal();
     let mut samples = Vec::new();
@@ -74,10 +74,10 @@ book:    chosen by exact cost and of at most 12 bits a code unless a table says 
     )
 }
 
-/// A table with a column for each bound between others.
+/// A table with a column for each bound. `first` is the column in front of them, `last` are those behind.
 fn columns(first: &str, last: &[&str]) -> Table {
     let bounds = BOUNDS.iter().map(|bound| format!("{bound:e}"));
-    Table::new(std::iter::once(first.to_owned()).chain(bounds).chain(last.iter().map(|&name| name.to_owned())))
+    Table::new(first, bounds.chain(last.iter().map(|&name| name.to_owned())))
 }
 
 /// Geometric mean over the samples of each bound.
@@ -96,7 +96,7 @@ fn of_field(samples: &[Sample], field: &str, bound: f64, value: impl Fn(&Sample)
     geomean(samples.iter().filter(|sample| sample.field == field && sample.bound == bound).map(value))
 }
 
-/// Cells of a row: the ratio by bound and over all samples, then mean and worst loss against `reference`, over all samples.
+/// Cells of a row: the ratio at each bound and over all samples, then mean and worst loss against `reference` over all samples.
 fn ratio_cells(samples: &[Sample], value: impl Fn(&Sample) -> f64, reference: impl Fn(&Sample) -> f64) -> Vec<String> {
     let mut cells: Vec<String> = by_bound(samples, &value).map(ratio).to_vec();
     cells.push(ratio(geomean(samples.iter().map(&value))));
@@ -109,7 +109,7 @@ fn ratio_cells(samples: &[Sample], value: impl Fn(&Sample) -> f64, reference: im
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::training::Target;
+    use crate::targets::Target;
 
     #[test]
     fn every_table_has_its_rows_on_small_fields() {

@@ -1,22 +1,20 @@
-//! The samples that the report measures: chunks of the generator's fields, compressed by the codec's own stages.
+//! The samples that the report measures: chunks of the generator's fields, compressed by the codec's stages.
 
 use h5_samples::{Field, Values, finite_range};
-use quire_codec::stages::alphabet::Histogram;
-use quire_codec::stages::alphabet::{ALPHABET, DIRECT_ZERO, Meaning};
-use quire_codec::stages::book_choice;
-use quire_codec::stages::book_choice::Choice;
+use quire_codec::stages::alphabet::{ALPHABET, DIRECT_ZERO, Histogram, Meaning};
+use quire_codec::stages::book_choice::{self, Choice};
 use quire_codec::stages::book_lengths::coded_len;
 use quire_codec::stages::plane::{PLANE_HEADER_LEN, PlaneWorkspace};
 use quire_codec::{ByteOrder, CodebookPolicy, Coding, Config, Header, Layout, Scalar, SettledBound, SettledConfig, Shape};
 
-use crate::lengths::{UNLIMITED, code_bits, limited_lengths};
-use crate::plain::plain_bits;
+use crate::bins::bits_in_bins;
+use crate::lengths::{UNLIMITED, code_bits, extra_bits, limited_lengths};
 use crate::planes::{Plane, planes};
 use crate::zeros::ZEROS;
 
 /// Largest number of chunks of a field.
 const CHUNKS: usize = 8;
-/// Number of bytes of half step and number of exceptions (FORMAT.md §4).
+/// Bytes of the half step, and of the number of exceptions (FORMAT.md §4).
 const BODY_HEADER_BYTES: usize = 8 + 4;
 
 /// A chunk at a bound, with the bits of its plane of codes in several codings.
@@ -36,10 +34,10 @@ pub struct Sample {
     pub histogram: Histogram,
     /// Number of extra bits of these tokens.
     pub extra_bits: u64,
-    /// Number of bits of the plane of codes with classes but without runs, with a book made for the chunk.
+    /// Number of bits of the plane of codes with classes and without runs. The book is made for the chunk.
     pub classes_only_bits: u64,
-    /// Number of bits of the plane of codes without runs and classes ([`plain_bits`]).
-    pub plain_bits: u64,
+    /// Number of bits of the plane of codes without classes and without runs: [`bits_in_bins`].
+    pub bits_in_bins: u64,
     /// Number of bits of the plane of codes with each way to code zeros, in the order of [`ZEROS`].
     pub zeros_bits: [u64; ZEROS.len()],
     /// Number of code bits and extra bits of the plane that the codec writes.
@@ -69,19 +67,19 @@ impl Sample {
         self.chunk_bytes as f64 / self.written_bytes() as f64
     }
 
-    /// Compression ratio if lanes and block index added no bytes to the bits of the codec's plane.
+    /// Compression ratio if lanes and block index took no bytes.
     #[must_use]
     pub fn written_ratio_without_lanes(&self) -> f64 {
         self.ratio(self.written_bits + 8 * self.book_bytes)
     }
 }
 
-/// At most eight chunks of a field, evenly spread over it. A chunk has 64^3 values where the field is large enough.
+/// At most [`CHUNKS`] chunks of a field, evenly spread over the field. A chunk has 64^3 values if the field is large enough.
 pub fn chunks(field: &Field) -> impl Iterator<Item = Field> + '_ {
     chunks_of(field, chunk_dims(field.dims.len()), CHUNKS)
 }
 
-/// At most `most` chunks of a field, evenly spread over it. A chunk has about 32^3 values where the field is large enough.
+/// At most `most` chunks of a field, evenly spread over the field. A chunk has about 32^3 values if the field is large enough.
 pub fn small_chunks(field: &Field, most: usize) -> impl Iterator<Item = Field> + '_ {
     let dims: &[usize] = match field.dims.len() {
         1 => &[1 << 15],
@@ -114,7 +112,7 @@ fn chunk_dims(rank: usize) -> &'static [usize] {
     }
 }
 
-/// Indices along each axis, slowest first, of the element with number `element` in C order.
+/// Indices of an element along each axis, slowest first. `element` is its number in C order.
 fn indices_in(dims: &[usize], mut element: usize) -> Vec<usize> {
     let mut indices = vec![0; dims.len()];
     for (index, &dim) in indices.iter_mut().zip(dims).rev() {
@@ -124,7 +122,7 @@ fn indices_in(dims: &[usize], mut element: usize) -> Vec<usize> {
     indices
 }
 
-/// A part of a field, clipped at the ends of the field.
+/// A part of a field. Parts at the ends of the field are smaller.
 fn cut(field: &Field, origin: &[usize], extents: &[usize]) -> Field {
     let dims: Vec<usize> =
         origin.iter().zip(extents).zip(&field.dims).map(|((&start, &extent), &dim)| extent.min(dim - start)).collect();
@@ -167,7 +165,7 @@ pub fn fill_bits(chunk: &Field) -> Option<u64> {
     })
 }
 
-/// The encoder's configuration for a bound of this share of the chunk's range. `None` for a constant chunk, whose range is 0.
+/// The encoder's configuration. The bound is this share of the chunk's range. `None` for a constant chunk, whose range is 0.
 #[must_use]
 pub fn config(chunk: &Field, bound: f64) -> Option<SettledConfig<'static>> {
     let bound = Some(bound * finite_range(chunk)).filter(|&bound| bound > 0.0)?;
@@ -175,7 +173,7 @@ pub fn config(chunk: &Field, bound: f64) -> Option<SettledConfig<'static>> {
     Some(Config { fill_value: fill_bits(chunk), ..config })
 }
 
-/// The sample of a chunk at a bound relative to its range, or `None` where the range is 0 or the bound too small for the type.
+/// The sample of a chunk at a bound that is a share of its range. `None` if the range is 0, or if the bound is no usable one.
 #[must_use]
 pub fn measure(chunk: &Field, bound: f64) -> Option<Sample> {
     let config = config(chunk, bound)?;
@@ -197,7 +195,7 @@ pub fn measure(chunk: &Field, bound: f64) -> Option<Sample> {
         histogram,
         extra_bits,
         classes_only_bits: classes_only_bits(&histogram, zeros),
-        plain_bits: plain_bits(residuals),
+        bits_in_bins: bits_in_bins(residuals),
         zeros_bits: ZEROS.map(|way| way.bits(residuals)),
         written_bits: code_bits(&histogram, &choice.lengths()) + extra_bits,
         book_bytes,
@@ -205,15 +203,14 @@ pub fn measure(chunk: &Field, bound: f64) -> Option<Sample> {
     })
 }
 
-/// Number of bits with a code for each value in place of run tokens. The code lengths do not count.
+/// Number of bits if each value had a code of its own in place of run tokens. The code lengths do not count.
 fn classes_only_bits(histogram: &Histogram, zeros: u64) -> u64 {
     let mut without_runs = *histogram;
     for (symbol, meaning) in ALPHABET.iter().enumerate().filter(|(_, symbol)| symbol.meaning == Meaning::Run) {
         without_runs[(i16::from(DIRECT_ZERO) + i16::from(meaning.first)) as usize] += std::mem::take(&mut without_runs[symbol]);
     }
     without_runs[usize::from(DIRECT_ZERO)] = zeros;
-    let extra_bits: u64 = without_runs.iter().zip(&ALPHABET).map(|(&count, symbol)| count * u64::from(symbol.extra_bits)).sum();
-    code_bits(&without_runs, &limited_lengths(&without_runs, UNLIMITED)) + extra_bits
+    code_bits(&without_runs, &limited_lengths(&without_runs, UNLIMITED)) + extra_bits(&without_runs)
 }
 
 #[cfg(test)]
@@ -231,7 +228,7 @@ pub(crate) mod tests {
             histogram,
             extra_bits: 0,
             classes_only_bits: 0,
-            plain_bits: 0,
+            bits_in_bins: 0,
             zeros_bits: [0; ZEROS.len()],
             written_bits: 0,
             book_bytes: 0,
@@ -251,7 +248,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn chunks_are_clipped_to_the_field_and_hold_its_values() {
+    fn chunks_end_with_the_field_and_have_its_values() {
         let field = ramp(&[3, 70, 100]);
         let chunks: Vec<Field> = chunks(&field).collect();
         let dims: Vec<&[usize]> = chunks.iter().map(|chunk| &chunk.dims[..]).collect();

@@ -1,14 +1,14 @@
-//! Selects the densities that a dictionary starts from. Together, their books cost the targets about the fewest bits.
+//! Selects the densities that a dictionary starts from. Together, their books code the targets in about the fewest bits.
 
 use crate::density::Density;
 use crate::lengths::code_bits;
-use crate::training::Target;
+use crate::targets::Target;
 
-/// Once all books are chosen, each is replaced by a better one this number of times.
+/// Number of times that each chosen book is replaced by a better one.
 const EXCHANGES: usize = 2;
 
-/// The `count` densities whose books together cost the targets about least, ascending. The cost of a target is a share of its bits with a custom book. The
-/// books are chosen one after the other, each to lower the sum of costs most, and then replaced by better ones.
+/// The `count` densities whose books together have about the least cost, in ascending order. The cost of a target is a share of its bits with a custom book. Books
+/// are added one after the other: the book that lowers the sum of costs most. Then each book is replaced by a better one.
 #[must_use]
 pub fn select(targets: &[Target], pool: &[Density], count: usize) -> Vec<Density> {
     let weights: Vec<f64> = targets.iter().map(|target| target.custom_bits().recip()).collect();

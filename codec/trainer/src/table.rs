@@ -2,17 +2,19 @@
 
 use std::fmt::Write;
 
-/// A table whose first column is aligned left, all others right.
+/// A table whose first column is aligned left, and whose other columns are aligned right.
 #[derive(Debug)]
 pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// A table with the names of its columns.
+    /// A table with the name of its first column, and those of the others.
     #[must_use]
-    pub fn new<S: ToString>(names: impl IntoIterator<Item = S>) -> Self {
-        Self { rows: vec![names.into_iter().map(|name| name.to_string()).collect()] }
+    pub fn new(first: &str, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let mut table = Self { rows: Vec::new() };
+        table.row(first, names.into_iter().map(Into::into));
+        table
     }
 
     /// Appends a row.
@@ -55,7 +57,7 @@ pub fn percent(share: f64) -> String {
     format!("{:.2} %", 100.0 * share)
 }
 
-/// Geometric mean; 0 of nothing.
+/// Geometric mean. 0 if there are no values.
 #[must_use]
 pub fn geomean(values: impl IntoIterator<Item = f64>) -> f64 {
     let (count, sum) = values.into_iter().fold((0, 0.0), |(count, sum), value| (count + 1, sum + libm::log(value)));
@@ -67,8 +69,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_line_up() {
-        let mut table = Table::new(["books", "ratio"]);
+    fn columns_are_aligned() {
+        let mut table = Table::new("books", ["ratio"]);
         table.row("5", [ratio(12.345)]);
         table.row("100", [percent(0.5)]);
         assert_eq!(
@@ -78,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn geometric_mean() {
+    fn geometric_means_are_right() {
         assert!((geomean([2.0, 8.0]) - 4.0).abs() < 1e-12);
         assert_eq!(geomean([]), 0.0);
     }

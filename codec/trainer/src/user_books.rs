@@ -1,23 +1,21 @@
-//! Books for a user's own data. Together with the dictionary, they cost the tokens of his chunks the fewest bits.
+//! Books for a user's data. Together with the dictionary, they code the user's chunks in about the fewest bits.
 
-use quire_codec::stages::alphabet::CodeLengths;
-use quire_codec::stages::alphabet::Histogram;
-use quire_codec::stages::dictionary;
-use quire_codec::stages::{book_lengths, codebook};
+use quire_codec::stages::alphabet::{CodeLengths, Histogram};
+use quire_codec::stages::{book_lengths, codebook, dictionary};
 
 use crate::selection::best_addition;
 
-/// Largest number of chunks whose own books are candidates.
+/// Most chunks whose own books are candidates.
 const CANDIDATES: usize = 512;
 /// Number of rounds of [`refine`].
 const ROUNDS: usize = 8;
 /// A book must save more than this share of all bits.
 const MIN_SAVED_SHARE: f64 = 2e-4;
 
-/// At most `count` books for chunks with these tokens, and only books that save enough bits. There are none if the dictionary's books are as good.
+/// At most `count` books for chunks with these tokens. Each book saves enough bits. There is no book if the dictionary's books are as good.
 ///
-/// Most books have a code for every symbol, as the rare symbols of chunks differ. Where chunks have few symbols, these codes would make the others longer, and
-/// the book has codes only for symbols that occur.
+/// Most books have a code for every symbol, as the rare symbols of chunks differ. If chunks have few symbols, codes for all symbols would make the codes of these
+/// few longer. Then a book has codes only for symbols that occur.
 #[must_use]
 pub fn user_books(histograms: &[Histogram], count: usize) -> Vec<CodeLengths> {
     let dictionary: Vec<f64> = histograms.iter().map(|histogram| dictionary::cheapest(histogram).1 as f64).collect();
@@ -45,7 +43,7 @@ pub fn user_books(histograms: &[Histogram], count: usize) -> Vec<CodeLengths> {
     books
 }
 
-/// Gives each chunk to its cheapest book, unless the dictionary has a cheaper one, and makes the books again for their chunks; several rounds.
+/// In several rounds, gives each chunk its cheapest book, and makes each book again for its chunks. A chunk with a cheaper book in the dictionary does not count.
 fn refine(books: &mut [CodeLengths], histograms: &[Histogram], dictionary: &[f64]) {
     for _ in 0..ROUNDS {
         let mut sums: Vec<Histogram> = vec![[0; _]; books.len()];
@@ -67,7 +65,7 @@ fn book_for(histogram: &Histogram, complete: bool) -> CodeLengths {
     codebook::optimal_lengths(&histogram.map(|count| count + u64::from(complete)))
 }
 
-/// Number of bits of a chunk's codes and of the book, which is in the stream, too; infinity if a symbol has no code.
+/// Number of bits of a chunk's codes and of the book, as the book is in the stream. Infinite if a symbol that occurs has no code.
 fn cost(histogram: &Histogram, book: &CodeLengths) -> f64 {
     codebook::cost(histogram, book).map_or(f64::INFINITY, |bits| (bits + 8 * book_lengths::coded_len(book) as u64) as f64)
 }
@@ -80,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// Chunks of two kinds that no density gives: only every second symbol, or long runs between 1 and -1.
+    /// Chunks of two kinds that follow no density: with every second symbol alone, and with long runs between 1 and -1.
     fn odd_chunks() -> Vec<Histogram> {
         (0..40u64)
             .map(|chunk| {

@@ -1,15 +1,14 @@
-//! Other ways to code stretches of zeros, for comparison with run tokens: flags for blocks of zeros, and a second pass over the output of a Huffman code
-//! without runs. Every way has a code that is made for each chunk, whose lengths do not count.
+//! Other ways to code stretches of zeros, for comparison with run tokens: flags for blocks of zeros, and a second pass over Huffman codes without runs. Every way
+//! has a book made for the chunk, whose lengths do not count.
 
 use std::collections::HashMap;
 
-use quire_codec::stages::alphabet::Histogram;
-use quire_codec::stages::alphabet::{ALPHABET, DIRECT_MAX, DIRECT_ZERO, SEGMENT, SYMBOLS, class_symbol, run_symbol};
+use quire_codec::stages::alphabet::{DIRECT_MAX, DIRECT_ZERO, Histogram, SEGMENT, SYMBOLS, class_symbol, run_symbol};
 use quire_codec::stages::codebook::{MAX_CODE_BITS, canonical_codes, optimal_lengths};
 use quire_codec::stages::tokens::{Tokens, tokenize};
 
-use crate::criteria::{entropy, shares};
-use crate::lengths::{code_bits, limited_lengths};
+use crate::criteria::entropy_bits;
+use crate::lengths::{code_bits, extra_bits, limited_lengths};
 
 /// A way to code zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,15 +17,15 @@ pub enum Zeros {
     Runs,
     /// Tokens for runs of zeros alone, which the codec had up to version 0.4 of the format.
     RunsOfZeros,
-    /// The codec's run tokens at the entropy of single tokens, which an ideal coder in place of Huffman's would take.
+    /// The codec's run tokens at the entropy of single tokens: an ideal coder in place of Huffman's.
     RunsAtEntropy,
-    /// The codec's run tokens at the entropy of a token given the token before it. The statistics do not count.
+    /// The codec's run tokens at the entropy of a token given the token before it. The tables of such a coder do not count.
     RunsAtPairEntropy,
     /// A flag of one bit for each block of this number of values. Blocks of zeros are left out.
     Flags(usize),
     /// As [`Zeros::Flags`], with flags at their entropy.
     FlagsAtEntropy(usize),
-    /// A code for each zero. Then zero bytes are left out of the codes' bits, with a flag for each byte, and likewise zero bytes of the flags.
+    /// A code for each zero. Of the bytes of the codes, those of 0 are left out, and a flag for each byte says so. Then the same is done to the bytes of the flags.
     SecondPass,
 }
 
@@ -87,10 +86,6 @@ fn huffman(histogram: &Histogram) -> u64 {
     code_bits(histogram, &limited_lengths(histogram, usize::from(MAX_CODE_BITS)))
 }
 
-fn entropy_bits(histogram: &Histogram) -> u64 {
-    (entropy(&shares(histogram)) * histogram.iter().sum::<u64>() as f64) as u64
-}
-
 /// Number of bits of tokens at the entropy of a token given the token before it.
 fn pair_entropy_bits(symbols: &[u8]) -> u64 {
     let mut after: HashMap<u8, Histogram> = HashMap::new();
@@ -111,16 +106,11 @@ fn runs_of_zeros(residuals: &[i64]) -> u64 {
     huffman(&histogram) + extra_bits(&histogram)
 }
 
-/// Number of extra bits of tokens.
-fn extra_bits(histogram: &Histogram) -> u64 {
-    histogram.iter().zip(&ALPHABET).map(|(&count, symbol)| count * u64::from(symbol.extra_bits)).sum()
-}
-
 fn symbol(residual: i64) -> u8 {
     if residual.abs() <= DIRECT_MAX { (i64::from(DIRECT_ZERO) + residual) as u8 } else { class_symbol(residual).0 }
 }
 
-/// Numbers of tokens without runs, and the number of their extra bits.
+/// Histogram of tokens without runs, and the number of their extra bits.
 fn count(residuals: impl Iterator<Item = i64>) -> (Histogram, u64) {
     let mut histogram = [0; SYMBOLS];
     residuals.for_each(|residual| histogram[usize::from(symbol(residual))] += 1);
@@ -146,17 +136,17 @@ fn is_zero<C: Default + PartialEq>(block: &[C]) -> bool {
 
 fn second_pass(residuals: &[i64]) -> u64 {
     let (histogram, extra_bits) = count(residuals.iter().copied());
-    // All codes are changed by an exclusive or, which makes the code of the most frequent symbol zero. It is one of the shortest codes.
+    // An exclusive or changes all codes, so that the most frequent symbol's code becomes 0. That code is one of the shortest.
     let codes = canonical_codes(&optimal_lengths(&histogram));
     let most_frequent = (0..SYMBOLS).max_by_key(|&symbol| histogram[symbol]).map_or(0, |symbol| codes[symbol]);
     let longest = u32::from(MAX_CODE_BITS);
-    let turn = (most_frequent & 0xffff) << (longest - (most_frequent >> 16));
+    let mask = (most_frequent & 0xffff) << (longest - (most_frequent >> 16));
     let mut bytes = Vec::new();
     let (mut buffer, mut filled) = (0u64, 0);
     for &residual in residuals {
         let code = codes[usize::from(symbol(residual))];
         let length = code >> 16;
-        buffer = buffer << length | u64::from(code & 0xffff ^ turn >> (longest - length));
+        buffer = buffer << length | u64::from(code & 0xffff ^ mask >> (longest - length));
         filled += length;
         while filled >= 8 {
             filled -= 8;
@@ -169,7 +159,7 @@ fn second_pass(residuals: &[i64]) -> u64 {
     extra_bits + 8 * (flags.1 + flags_of_flags.1 + flags_of_flags.0.len() as u64)
 }
 
-/// Flags that say which bytes are not zero, eight in a byte, and the number of such bytes.
+/// Flags that say which bytes are not 0, eight flags in a byte, and the number of bytes that are not 0.
 fn without_zero_bytes(bytes: &[u8]) -> (Vec<u8>, u64) {
     let flags = bytes.chunks(8).map(|eight| eight.iter().fold(0, |flags, &byte| flags << 1 | u8::from(byte != 0))).collect();
     (flags, bytes.iter().filter(|&&byte| byte != 0).count() as u64)
@@ -180,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_zero_is_nearly_nothing_in_any_way() {
+    fn zeros_alone_take_few_bits_in_any_way() {
         let zeros = vec![0; 1 << 16];
         assert_eq!(Zeros::Flags(64).bits(&zeros), 1 << 10);
         assert_eq!(Zeros::FlagsAtEntropy(64).bits(&zeros), 0);
@@ -190,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn without_zeros_flags_are_all_that_is_added() {
+    fn without_zeros_only_flags_are_added() {
         let ones: Vec<i64> = (0..1 << 12).map(|index| if index % 2 == 0 { 1 } else { -1 }).collect();
         assert_eq!(Zeros::Runs.bits(&ones), 1 << 12);
         assert_eq!(Zeros::Flags(32).bits(&ones), (1 << 12) + (1 << 7));

@@ -43,18 +43,18 @@ pub(in crate::predict) fn indices(extents: Extents, index: usize) -> Extents {
     [index % extents[0], rows % extents[1], slices % extents[2], slices / extents[2]]
 }
 
-/// Extents of level `depth`, `ceil(extent / 2^depth)` along each axis: it has every `2^depth`-th value of the chunk.
+/// Extents of level `depth`, which has every `2^depth`-th value of the chunk along each axis: `ceil(extent / 2^depth)`.
 pub(in crate::predict) fn level_extents(shape: Extents, depth: usize) -> Extents {
     shape.map(|extent| ((extent - 1) >> depth) + 1)
 }
 
-/// The number of the coarsest level, which is a single value.
+/// Number of the coarsest level, which is a single value.
 pub(in crate::predict) fn coarsest_depth(shape: Extents) -> usize {
     (0..usize::BITS as usize).find(|&depth| count(level_extents(shape, depth)) == 1).unwrap_or(0)
 }
 
-/// The parity classes of a level: the values that the next coarser level lacks. A non-empty set of axes has one class, if any value is in it. The residuals
-/// of a level follow those of all coarser levels. Its classes are ordered by the number of their axes, then by the numbers whose bits are the axes.
+/// A level and its parity classes: the values that the next coarser level lacks. Each non-empty set of axes has a class. The residuals of a level follow those
+/// of all coarser levels. The level's classes are ordered by the number of their axes, then by the numbers whose bits are the axes.
 pub(in crate::predict) struct Level {
     /// Extents of the level.
     pub extents: Extents,
@@ -146,7 +146,6 @@ mod tests {
         assert_eq!(coarsest_depth([8, 5, 1, 1]), 3);
     }
 
-    /// Residuals of all levels of a chunk, as FORMAT.md §6.2 orders them: every value once, by level, number of odd axes, set, and C order.
     #[test]
     fn parity_classes_list_every_value_once_in_the_order_of_the_format() {
         for shape in SHAPES {
@@ -174,11 +173,5 @@ mod tests {
             }
             assert_eq!((seen.len(), next), (count(shape), count(shape)));
         }
-    }
-
-    #[test]
-    fn the_axes_of_a_set_are_its_bits() {
-        assert_eq!(axes_of(0b1011).collect::<Vec<_>>(), [0, 1, 3]);
-        assert_eq!(axes_of(0).count(), 0);
     }
 }

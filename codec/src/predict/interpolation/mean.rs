@@ -1,12 +1,12 @@
-//! The arithmetic of interpolation along one axis and along several (FORMAT.md §6.2): predictions, their means, and the margins that make cubic predictions
-//! quadratic at the ends of an axis.
+//! The arithmetic of interpolation (FORMAT.md §6.2): predictions along one axis, means of predictions, and margins. A margin makes a cubic prediction quadratic
+//! at the end of an axis.
 
 use crate::layout::MAX_RANK;
 
 /// Positions of the neighbours along one axis, at distances -3, -1, 1 and 3, for consecutive values of a class.
 pub(super) type Neighbours<'a> = [&'a [i32]; 4];
 
-/// The value that continues two values by a line, or three by a parabola; the nearest comes first.
+/// The value that continues a line through two values, or a parabola through three. `first` is the nearest value.
 #[inline(always)]
 pub(super) fn margin_value(first: i32, second: i32, third: Option<i32>) -> i32 {
     match third {
@@ -15,15 +15,15 @@ pub(super) fn margin_value(first: i32, second: i32, third: Option<i32>) -> i32 {
     }
 }
 
-/// The prediction, in sixteenths, from the neighbours `a` and `b` at distances -3 and -1 (FORMAT.md §6.2): `b` itself if interpolation is linear or
-/// `a` does not exist, which `is_constant` says.
+/// The prediction, in sixteenths, of a value that is the last along an axis (FORMAT.md §6.2). `a` and `b` are its neighbours at distances -3 and -1. If
+/// `is_constant`, the prediction is `b`: interpolation is linear, or `a` does not exist.
 #[inline(always)]
-pub(super) fn predicted_from(a: i32, b: i32, is_constant: bool) -> i32 {
+pub(super) fn extrapolated(a: i32, b: i32, is_constant: bool) -> i32 {
     if is_constant { b.wrapping_mul(16) } else { b.wrapping_mul(24).wrapping_sub(a.wrapping_mul(8)) }
 }
 
-/// Weights, in sixteenths, of the neighbours at distances -3, -1, 1 and 3 (`a`, `b`, `c` and `d` of FORMAT.md §6.2), by which of them exist. The one at
-/// distance -1 always exists; others that do not weigh 0.
+/// Weights, in sixteenths, of the neighbours at distances -3, -1, 1 and 3: `a`, `b`, `c` and `d` of FORMAT.md §6.2. The first array says which of them exist.
+/// `b` always exists. A neighbour that does not exist has the weight 0.
 pub(in crate::predict) fn weights([has_a, _, has_c, has_d]: [bool; 4], is_linear: bool) -> [i8; 4] {
     match (has_a, has_c, has_d) {
         (_, true, _) if is_linear => [0, 8, 8, 0],
@@ -37,7 +37,7 @@ pub(in crate::predict) fn weights([has_a, _, has_c, has_d]: [bool; 4], is_linear
     }
 }
 
-/// Predicts every `stride`-th value by the mean of the predictions along the first `AXES` axes, linear or cubic ones.
+/// Predicts every `stride`-th value of `target`: the mean of the predictions along the first `AXES` axes of `neighbours`.
 #[inline(always)]
 pub(super) fn mean_of<const AXES: usize>(
     neighbours: [Neighbours<'_>; MAX_RANK],
@@ -64,7 +64,7 @@ pub(super) fn mean_of<const AXES: usize>(
     }
 }
 
-/// Sets every `stride`-th value to what `value` makes of its index.
+/// Sets every `stride`-th value of `target` to `value(index)`.
 #[inline(always)]
 fn for_every(target: &mut [i32], stride: usize, value: impl Fn(usize) -> i32) {
     if stride == 1 {
@@ -110,7 +110,7 @@ pub(super) fn mean(sum: i32, axes: usize) -> i32 {
     }
 }
 
-/// A third of a signed 28-bit number, rounded down. The offset makes the number positive, so that vector code multiplies without a sign.
+/// A third of a signed number of 28 bits, rounded down. The offset makes the factor positive: vector code multiplies numbers without a sign.
 #[inline(always)]
 fn third(number: i32) -> i32 {
     const OFFSET: i32 = 1 << 26;

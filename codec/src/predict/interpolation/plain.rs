@@ -1,12 +1,13 @@
-//! Interpolation as FORMAT.md §6.2 defines it, value by value: the tests compare the fast paths with it.
+//! FORMAT.md §6.2 word for word: interpolation, value by value. Tests compare the fast paths with these functions.
 
 use super::level::{Extents, count, index, indices};
 use crate::layout::MAX_RANK;
 use crate::number::patched16::{PLACEHOLDER, Patch, Patched16};
 use crate::predict::predictor::{InterpolationKind, LevelSteps};
 use crate::quantize::fine_grid::plain::{on_grid, worth_at};
+use crate::random::Random;
 
-/// The position from a prediction and a residual, which may be an escape, before it is moved to the grid.
+/// The position that a residual leads to from a prediction, before the position is moved to the grid. The residual may be an escape.
 pub(super) fn position(prediction: i32, residual: i32, worth: i32) -> i32 {
     if residual.unsigned_abs() < 65536 {
         prediction.wrapping_add(residual.wrapping_mul(worth))
@@ -31,7 +32,7 @@ fn sum_along(neighbours: [Option<i32>; 4], is_linear: bool) -> i32 {
     }
 }
 
-/// The prediction of the value at `at`, whose indices are odd along the axes of `set`.
+/// The prediction of the value at `at`. `set` has the axes along which its index is odd.
 fn predict(level: Extents, positions: &[i32], at: Extents, set: usize, kind: InterpolationKind) -> i32 {
     let smooth = set & !usize::from(kind.rough());
     let axes = if smooth == 0 { set } else { smooth };
@@ -53,13 +54,13 @@ fn predict(level: Extents, positions: &[i32], at: Extents, set: usize, kind: Int
     counting.into_iter().fold(8 * n, i32::wrapping_add).div_euclid(16 * n)
 }
 
-/// Positions of level `number` in C order, from those of the next coarser level and from the residuals of all other values of this level.
-pub(super) fn restore_level(
+/// Positions of a level in C order. `coarse` has the positions of the next coarser level. `position` gives the position of each other value, in the order of the
+/// residuals, from the value's indices in the level and its prediction.
+pub(super) fn positions_of_level(
     level: Extents,
     coarse: &[i32],
-    residuals: &[i32],
-    (kind, number): (InterpolationKind, usize),
-    spacing_grows: bool,
+    kind: InterpolationKind,
+    mut position: impl FnMut(Extents, i32) -> i32,
 ) -> Vec<i32> {
     let mut positions = vec![0; count(level)];
     let parity = |at: Extents| (0..MAX_RANK).fold(0, |set, axis| set | (at[axis] & 1) << axis);
@@ -69,33 +70,29 @@ pub(super) fn restore_level(
     }
     let mut sets: Vec<usize> = (1..1 << MAX_RANK).collect();
     sets.sort_by_key(|set| (set.count_ones(), *set));
-    let mut residuals = residuals.iter();
     for set in sets {
         for at in values_of(set) {
-            let prediction = predict(level, &positions, at, set, kind);
-            let worth = worth_at(prediction, kind.steps().positions(number), spacing_grows);
-            let led_to = position(prediction, *residuals.next().unwrap(), worth);
-            positions[index(level, at)] = on_grid(led_to, spacing_grows);
+            positions[index(level, at)] = position(at, predict(level, &positions, at, set, kind));
         }
     }
-    assert_eq!(residuals.len(), 0);
     positions
 }
 
 /// Positions of a chunk in C order, from all its residuals.
-pub(crate) fn restore(shape: Extents, residuals: &[i32], kind: InterpolationKind, spacing_grows: bool) -> Vec<i32> {
-    let extents = |l: usize| shape.map(|extent| extent.div_ceil(1 << l));
-    let last = (0..).find(|&l| count(extents(l)) == 1).unwrap();
-    let mut positions = vec![on_grid(position(0, residuals[0], kind.steps().positions(last)), spacing_grows)];
-    for l in (0..last).rev() {
-        let level = extents(l);
-        positions = restore_level(level, &positions, &residuals[positions.len()..count(level)], (kind, l), spacing_grows);
-    }
+pub(crate) fn restore(shape: Extents, chunk_residuals: &[i32], kind: InterpolationKind, spacing_grows: bool) -> Vec<i32> {
+    let (mut positions, mut rest) = (vec![0; count(shape)], chunk_residuals.iter());
+    residuals(shape, kind, |index, prediction, worth| {
+        let residual = *rest.next().unwrap();
+        let led_to = position(prediction, residual, worth_at(prediction, worth, spacing_grows));
+        positions[index] = on_grid(led_to, spacing_grows);
+        (residual, positions[index])
+    });
+    assert_eq!(rest.len(), 0);
     positions
 }
 
-/// Residuals of all values of a chunk in their order. `encode` gets a value's index in the chunk, its prediction and the `S` of its level, and returns its
-/// residual and its position.
+/// Residuals of a chunk in their order. `encode` gets a value's index in the chunk, its prediction and the `S` of its level. It returns the value's residual
+/// and position.
 pub(crate) fn residuals(
     shape: Extents,
     kind: InterpolationKind,
@@ -106,28 +103,16 @@ pub(crate) fn residuals(
     let (residual, position) = encode(0, 0, kind.steps().positions(last));
     let (mut residuals, mut positions) = (vec![residual], vec![position]);
     for l in (0..last).rev() {
-        let (level, coarse) = (extents(l), std::mem::replace(&mut positions, vec![0; count(extents(l))]));
-        let parity = |at: Extents| (0..MAX_RANK).fold(0, |set, axis| set | (at[axis] & 1) << axis);
-        let values_of = |set: usize| (0..count(level)).map(move |i| indices(level, i)).filter(move |&at| parity(at) == set);
-        for (at, &coarse) in values_of(0).zip(&coarse) {
-            positions[index(level, at)] = coarse;
-        }
-        let mut sets: Vec<usize> = (1..1 << MAX_RANK).collect();
-        sets.sort_by_key(|set| (set.count_ones(), *set));
-        for set in sets {
-            for at in values_of(set) {
-                let prediction = predict(level, &positions, at, set, kind);
-                let (residual, position) =
-                    encode(index(shape, at.map(|index| index << l)), prediction, kind.steps().positions(l));
-                positions[index(level, at)] = position;
-                residuals.push(residual);
-            }
-        }
+        positions = positions_of_level(extents(l), &positions, kind, |at, prediction| {
+            let (residual, position) = encode(index(shape, at.map(|index| index << l)), prediction, kind.steps().positions(l));
+            residuals.push(residual);
+            position
+        });
     }
     residuals
 }
 
-/// Kinds of interpolation: with and without rough axes, cubic and linear, with all steps of levels.
+/// Kinds of interpolation with and without rough axes, cubic and linear, with each choice of [`LevelSteps`].
 pub(super) fn some_kinds() -> impl Iterator<Item = InterpolationKind> + Clone {
     let kinds = [0, 0b0001, 0b0010, 0b0110, 0b1101]
         .into_iter()
@@ -137,17 +122,16 @@ pub(super) fn some_kinds() -> impl Iterator<Item = InterpolationKind> + Clone {
 
 /// Residuals of all magnitudes: most are small, some are large, some are escapes.
 pub(super) fn some_residuals(len: usize, seed: u64) -> Vec<i32> {
-    let mut state = seed;
-    (0..len)
-        .map(|_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let bits = [3, 3, 3, 10, 15, 17, 31, 32][(state >> 61) as usize];
-            ((state >> 20) as u32).cast_signed() >> (32 - bits)
-        })
-        .collect()
+    let mut random = Random(seed);
+    let residual = |_| {
+        let number = random.next();
+        let bits = [3, 3, 3, 10, 15, 17, 31, 32][(number >> 61) as usize];
+        ((number >> 20) as u32).cast_signed() >> (32 - bits)
+    };
+    (0..len).map(residual).collect()
 }
 
-/// Calls `body` with residuals as a decoder reads them.
+/// Calls `body` with the residuals in the form in which a decoder reads them: 16 bits each, and patches.
 pub(crate) fn with_patched<R>(residuals: &[i32], body: impl FnOnce(&Patched16<'_>) -> R) -> R {
     let fits = |residual: i32| i16::try_from(residual).ok().filter(|&small| small != PLACEHOLDER);
     let values: Vec<i16> = residuals.iter().map(|&residual| fits(residual).unwrap_or(PLACEHOLDER)).collect();

@@ -1,4 +1,4 @@
-//! Positions of the rows of a parity class, from predictions and residuals. The module `class_rows` encodes such rows.
+//! Positions of the rows of a parity class, from predictions and residuals: the inverse of [`super::encoded_rows`].
 
 use std::slice;
 
@@ -16,7 +16,7 @@ pub(super) fn restore_first<V: Value>(worth: Worth, residuals: &Patched16<'_>) -
     position[0]
 }
 
-/// Restores the positions of rows from predictions and residuals. Index `first` is that of the rows' first residual.
+/// Restores the positions of rows. `first` is the index of the rows' first residual.
 #[inline(always)]
 pub(super) fn restore<V: Value>(
     worth: Worth,
@@ -33,7 +33,7 @@ pub(super) fn restore<V: Value>(
     to_grid::<V>(positions);
 }
 
-/// Corrects the positions whose residuals do not fit 16 bits. Index `first` is that of the rows' first residual.
+/// Corrects the positions whose residuals do not fit 16 bits. `first` is the index of the rows' first residual.
 #[cold]
 #[inline(never)]
 fn restore_patches<V: Value>(
@@ -50,8 +50,8 @@ fn restore_patches<V: Value>(
     }
 }
 
-/// Restores the positions of rows from predictions and 16-bit residuals. Returns whether a residual does not fit 16 bits: its position is then
-/// wrong, and [`restore_patches`] corrects it.
+/// Restores the positions of rows from residuals of 16 bits. Returns whether there is a placeholder among them: a residual that does not fit 16 bits. Its
+/// position is wrong until [`restore_patches`] corrects it.
 #[inline(always)]
 fn restore_rows<V: Value>(
     worth: Worth,
@@ -74,7 +74,7 @@ fn restore_rows<V: Value>(
 /// [`restore_rows`] for one row of any length.
 #[inline(always)]
 fn restore_row<V: Value>(worth: Worth, predictions: &[i32], residuals: &[i16], positions: &mut [i32]) -> bool {
-    // With a constant the multiplication is a shift. Most values are on a level where a residual is worth a step.
+    // On the levels with most values a residual of 1 is worth a step. With this constant the multiplication is a shift.
     if worth.is_step() {
         restore_row_by::<V>(Worth::STEP, predictions, residuals, positions)
     } else {
@@ -92,7 +92,7 @@ fn restore_row_by<V: Value>(worth: Worth, predictions: &[i32], residuals: &[i16]
     if let (Some(predictions), Some(residuals), Some(positions)) =
         (predictions.last_chunk(), residuals.last_chunk(), positions.last_chunk_mut())
     {
-        // The last group ends with the last value and overlaps the group before it.
+        // The last group overlaps the group before it.
         return has_patches
             | restore_groups::<V>(worth, slice::from_ref(predictions), slice::from_ref(residuals), slice::from_mut(positions));
     }
@@ -111,7 +111,7 @@ fn restore_groups<V: Value>(
     residuals: &[[i16; ROW_GROUP]],
     positions: &mut [[i32; ROW_GROUP]],
 ) -> bool {
-    // The lowest residual at each index of all groups so far: `PLACEHOLDER` is the lowest of all.
+    // The lowest residual at each index of the groups so far. No residual is below `PLACEHOLDER`.
     let mut lowest = [0; ROW_GROUP];
     for ((positions, predictions), residuals) in positions.iter_mut().zip(predictions).zip(residuals) {
         *positions = std::array::from_fn(|i| position_of_small::<V>(worth, predictions[i], residuals[i]));

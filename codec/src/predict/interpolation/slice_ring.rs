@@ -1,25 +1,25 @@
-//! Interpolation of one level, slice by slice along its slowest axis, in a ring that holds four slices of each parity class.
+//! Interpolation of one level, slice by slice along the level's slowest axis. A ring has four slices of each parity class, so that they stay in the cache.
 //!
-//! Even slices have an even index along the slowest axis: slice `2k` has the values of coarse index `k`. Odd slice `2k + 1` is predicted from
-//! the even slices at distances -3, -1, 1 and 3, so it is coded two even slices later. The few slices in use stay in the cache.
+//! A slice is even or odd by its index along the slowest axis. Even slice `2k` has the coarse index `k`. Odd slice `2k + 1` is predicted from the even slices
+//! at distances -3, -1, 1 and 3. So it is coded after even slice `2k + 4`.
 //!
 //! ```text
-//! even slices, by coarse index    E0      E1      E2      E3    ...
+//! even slices by coarse index     E0      E1      E2      E3    ...
 //! odd slices                          O0      O1      O2
 //! order                           E0 E1 E2 O0 E3 O1 ...         O1 is predicted from E0, E1, E2 and E3
 //! ```
 //!
-//! Where slices are small, or all of them fit the cache, the level is a single slice along an axis of extent 1: a call for each row and class
-//! would take longer than the memory accesses.
+//! If slices are small, or if all slices fit the cache, the level is a single slice along an axis of extent 1. With several slices, the calls for each row and
+//! class would take longer than the accesses to memory.
 //!
-//! Each slice has a margin of one value at both ends of each axis along which the level has more than one value. The margin continues the known
-//! values by a parabola, or by a line where there are two. Cubic interpolation from a margin equals the quadratic interpolation that FORMAT.md
-//! §6.2 requires at the ends, so one loop serves all values.
+//! A slice has margins: one value more at both ends of each axis along which the level has several values. A margin continues the known values by a parabola,
+//! or by a line if there are two. Cubic interpolation from a margin equals the quadratic interpolation that FORMAT.md §6.2 requires at the ends of an axis. So
+//! one loop serves all values.
 
 mod margins;
 
 use super::level::{Extents, Level, ParityClass, SETS, axes_of, count, has};
-use super::mean::{Neighbours, mean, mean_of, predicted_from};
+use super::mean::{Neighbours, extrapolated, mean, mean_of};
 use crate::error::Result;
 use crate::fast_paths::{Path, is_open};
 use crate::layout::MAX_RANK;
@@ -27,42 +27,41 @@ use crate::memory::lengthen;
 use crate::predict::predictor::InterpolationKind;
 use crate::simd::outlined;
 
-/// Even slices of a parity class in the ring: an odd slice has this many neighbours along the slowest axis.
+/// Even slices of a parity class in the ring: the neighbours of an odd slice.
 const RING_SLICES: usize = 4;
 /// Odd slice `2k + 1` is coded after even slice `2(k + ODD_SLICE_LAG)`.
 const ODD_SLICE_LAG: usize = 2;
-/// Sizes up to which all slices of a level are put into one.
-struct Limits {
-    /// Coarse values of a slice up to which a level of any length is one slice.
+/// Limits on the slices of a level. Within them the level becomes a single slice.
+struct SingleSlice {
+    /// Most coarse values of a slice in a level of any length.
     max_slice: usize,
-    /// Coarse values of a slice up to which a level is one slice if its coarser level has at most `max_coarse_level` values.
+    /// Most coarse values of a slice in a level whose next coarser level has at most `max_coarse_level` values.
     max_slice_of_short_level: usize,
-    /// Values of a coarser level that stay in the cache.
     max_coarse_level: usize,
 }
 
-/// Limits for levels of two dimensions, whose slices are rows.
-const LIMITS_2D: Limits = Limits { max_slice: 128, max_slice_of_short_level: 1024, max_coarse_level: 1 << 18 };
-/// Limits for levels of three dimensions.
-const LIMITS_3D: Limits = Limits { max_slice: 256, max_slice_of_short_level: 1024, max_coarse_level: 1 << 13 };
-/// Values, with margins, up to which a level may be a single slice: where two axes have two values each, eight ninths are margins.
+/// For levels of two dimensions, whose slices are rows.
+const SINGLE_2D: SingleSlice = SingleSlice { max_slice: 128, max_slice_of_short_level: 1024, max_coarse_level: 1 << 18 };
+/// For levels of three dimensions.
+const SINGLE_3D: SingleSlice = SingleSlice { max_slice: 256, max_slice_of_short_level: 1024, max_coarse_level: 1 << 13 };
+/// Most values of a single slice with its margins. Short axes have more margins than values.
 const MAX_SLICE_VALUES: usize = 1 << 20;
 
 /// The ring of slices of one level.
 pub(super) struct SliceRing<'a> {
     level: &'a Level,
     kind: InterpolationKind,
-    /// The axis along which slices follow each other: the slowest axis of more than one value, or an axis of one value if the level is one slice.
+    /// The axis along which slices follow each other: the slowest axis with several values. If the level is one slice, it is an axis with one value.
     axis: usize,
     /// Distance in a slice from a value to the next along each axis; 0 along `axis`.
     strides: Extents,
-    /// Index in a slice of its first value that is no margin.
+    /// Index of a slice's first value behind the margins.
     origin: usize,
     /// Values of a slice with its margins.
     size: usize,
-    /// Even slices of a parity class that are kept: 4, or 1 if there is only one.
+    /// Even slices of a parity class that are kept: [`RING_SLICES`], or 1 if the level has one even slice.
     ring: usize,
-    /// Number of the first slice of each parity class in `positions`; set 0 is the coarser level.
+    /// Number in `positions` of each parity class's first slice, by the class's set. Set 0 is the coarser level.
     first_slice: [usize; SETS],
     /// Positions, `[slice][value]`.
     positions: &'a mut [i32],
@@ -70,7 +69,7 @@ pub(super) struct SliceRing<'a> {
     predictions: &'a mut [i32],
 }
 
-/// The rows of a parity class with common indices along the two slowest axes: `rows` by `len` values.
+/// Rows of a parity class that have equal indices along the two slowest axes: `rows` by `len` values.
 pub(super) struct ClassRows<'a> {
     pub class: &'a ParityClass,
     /// Indices in the class of the first value.
@@ -86,10 +85,10 @@ pub(super) struct ClassRows<'a> {
 /// Whether a level of at most three dimensions is processed as one slice.
 fn is_one_slice(level: &Level) -> bool {
     let coarse = level.coarse_extents;
-    let (slice, limits) = if coarse[2] == 1 { (coarse[0], LIMITS_2D) } else { (coarse[0] * coarse[1], LIMITS_3D) };
+    let (slice, most) = if coarse[2] == 1 { (coarse[0], SINGLE_2D) } else { (coarse[0] * coarse[1], SINGLE_3D) };
     let with_margins = (0..MAX_RANK - 1).map(|axis| coarse[axis] + 2 * margin(level, axis)).product::<usize>();
     with_margins <= MAX_SLICE_VALUES
-        && (slice <= limits.max_slice || slice <= limits.max_slice_of_short_level && count(coarse) <= limits.max_coarse_level)
+        && (slice <= most.max_slice || slice <= most.max_slice_of_short_level && count(coarse) <= most.max_coarse_level)
         && is_open(Path::SingleSlices)
 }
 
@@ -99,7 +98,7 @@ fn margin(level: &Level, axis: usize) -> usize {
 }
 
 impl<'a> SliceRing<'a> {
-    /// The ring of a level. It lives in the vectors, which grow where they are too short.
+    /// The ring of a level, in two vectors. They grow if they are too short.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -130,8 +129,8 @@ impl<'a> SliceRing<'a> {
         Ok(Self { level, kind, axis, strides, origin, size, ring, first_slice, positions, predictions })
     }
 
-    /// Processes the level in the order of its slices. `coarse` has the positions of the coarser level in C order. `code_rows` turns the predictions of
-    /// [`ClassRows`] into positions. `merge` gets each row of the level: the index of its first value, its even positions and its odd positions.
+    /// Codes the level slice by slice. `coarse` has the positions of the coarser level in C order. `code_rows` gets [`ClassRows`] and their predictions, and
+    /// writes their positions. `merge` gets each row of the level: the index of its first value, its even positions and its odd positions.
     #[inline(always)]
     pub(super) fn run(
         &mut self,
@@ -148,7 +147,7 @@ impl<'a> SliceRing<'a> {
                     || self.load_slice(coarse, even),
                 );
             }
-            // Parity classes of the even slice, then those of the odd slice, whose neighbours are known by now.
+            // Parity classes of the even slice, then those of an earlier odd slice: all its neighbours are known now.
             for odd in [false, true] {
                 if odd && even == ODD_SLICE_LAG.min(known - 1) {
                     self.fill_ring_margin([0, 1, 2], RING_SLICES - 1);
@@ -172,7 +171,7 @@ impl<'a> SliceRing<'a> {
         }
     }
 
-    /// Calls `merge` for the rows of the even slice of a coarse index, and of the odd slice after it.
+    /// Calls `merge` for the rows of the even slice with a coarse index, and of the next odd slice.
     #[inline(always)]
     fn merge_slices(&self, slice_index: usize, merge: &mut impl FnMut(usize, &[i32], &[i32])) {
         let level = self.level;
@@ -203,13 +202,13 @@ impl<'a> SliceRing<'a> {
         (0..MAX_RANK).fold(self.origin, |at, axis| at + indices[axis] * self.strides[axis])
     }
 
-    /// Number in the ring of a class's slice with a coarse index along the ring's axis.
+    /// Number in `positions` of a class's slice. `slice_index` is the slice's coarse index.
     #[inline(always)]
     fn number(&self, set: usize, slice_index: usize) -> usize {
         self.first_slice[set] + if has(set, self.axis) { 0 } else { slice_index % self.ring }
     }
 
-    /// A class's slice with a coarse index along the ring's axis.
+    /// A class's slice with this coarse index.
     #[inline(always)]
     fn slice(&self, set: usize, slice_index: usize) -> &[i32] {
         &self.positions[self.number(set, slice_index) * self.size..][..self.size]
@@ -234,7 +233,7 @@ impl<'a> SliceRing<'a> {
         self.fill_margins(0, extents, slice);
     }
 
-    /// Predicts and codes a class's slice with a coarse index along the ring's axis, and fills its margins.
+    /// Predicts and codes a class's slice with this coarse index, and fills its margins.
     #[inline(always)]
     fn code_slice(
         &mut self,
@@ -269,7 +268,7 @@ impl<'a> SliceRing<'a> {
         );
     }
 
-    /// The neighbours along an axis of the values from index `at` of a class's slice on.
+    /// The neighbours along an axis of a class's values. The values begin at index `at` of the class's slice.
     #[inline(always)]
     fn neighbours(&self, set: usize, axis: usize, slice_index: usize, at: usize) -> Neighbours<'_> {
         let source = set & !(1 << axis);
@@ -292,7 +291,7 @@ impl<'a> SliceRing<'a> {
     #[inline(always)]
     fn predict_slice(&mut self, class: &ParityClass, extents: Extents, slice_index: usize) {
         let known = self.level.coarse_extents;
-        // The last value along an axis may have no neighbour at distance +1: that axis does not count for it if another axis has one.
+        // The last value along an axis may have no neighbour at distance +1. Then this axis does not count for the value, unless no other axis is left.
         let inner: Extents = std::array::from_fn(|axis| {
             if axis != self.axis && has(class.set, axis) { extents[axis].min(known[axis] - 1) } else { extents[axis] }
         });
@@ -300,10 +299,11 @@ impl<'a> SliceRing<'a> {
         let all_axes = self.kind.axes_of(class.set);
         let axes = if is_last { all_axes & !(1 << self.axis) } else { all_axes };
         let [len, rows, nz, _] = extents;
-        // Where each row is a slice, there is one row, and its distance to the next does not matter.
+        // If each row is a slice, there is one row, and the distance to the next row does not matter.
         let (to_row, to_z) = (self.strides[1].max(1), self.strides[2]);
         let predictions = std::mem::take(&mut self.predictions);
-        // Regions by the axes that count: the inside, then the last row of each layer of the inside, then the last layer without and with its last row.
+        // The slice is cut into regions, whose values have the same axes that count. First comes the inside, then the last row of each layer of the inside. Then
+        // come the last layer's other rows, and its last row.
         let last_rows = if inner[1] < rows { inner[2] } else { 0 };
         for region in 0..last_rows + 3 {
             let (z, y, axes) = if region == 0 {
@@ -322,7 +322,7 @@ impl<'a> SliceRing<'a> {
                 if x.is_empty() {
                     continue;
                 }
-                // Margins between two rows are predicted as well; these predictions are never read.
+                // The margins between rows get predictions, too, which nobody reads.
                 let target = z.start * to_z + y.start * to_row + x.start..(z.end - 1) * to_z + (y.end - 1) * to_row + x.end;
                 let at = self.origin + target.start;
                 if axes == 0 {
@@ -335,7 +335,7 @@ impl<'a> SliceRing<'a> {
         self.predictions = predictions;
     }
 
-    /// Predicts every `stride`-th value from its neighbours along these axes, which exist at distances -1 and +1.
+    /// Predicts every `stride`-th value from its neighbours along these axes. Neighbours exist at distances -1 and +1.
     #[inline(always)]
     fn interpolate(&self, set: usize, axes: usize, slice_index: usize, at: usize, target: &mut [i32], stride: usize) {
         let mut neighbours: [Neighbours<'_>; MAX_RANK] = [[&[]; 4]; MAX_RANK];
@@ -353,7 +353,7 @@ impl<'a> SliceRing<'a> {
         }
     }
 
-    /// Predicts every `stride`-th value of those that have a neighbour at distance +1 along none of `all_axes`: from the neighbours before them along these.
+    /// Predicts every `stride`-th value from its neighbours along `all_axes` that come before it. It has none at distance +1 along any of these axes.
     #[inline(always)]
     fn extrapolate(&self, set: usize, all_axes: usize, slice_index: usize, at: usize, target: &mut [i32], stride: usize) {
         let (mut neighbours, mut constant) = ([[&[][..]; 2]; MAX_RANK], [false; MAX_RANK]);
@@ -367,7 +367,7 @@ impl<'a> SliceRing<'a> {
         for (i, target) in target.iter_mut().enumerate().step_by(stride) {
             let along = |axis: usize| {
                 let [before, here] = neighbours[axis].map(|positions| positions[i]);
-                predicted_from(before, here, constant[axis])
+                extrapolated(before, here, constant[axis])
             };
             *target = mean((0..axes).fold(0i32, |sum, axis| sum.wrapping_add(along(axis))), axes);
         }
@@ -412,7 +412,7 @@ mod tests {
                 levels.extend([[x, y, 1, 1], [x, y, 2, 1], [x, 3, y, 1], [x, 2, y, 5], [x, y, 3, 2], [x, 1, y, 1], [x, 1, 1, y]]);
             }
         }
-        // One slice and several, on both sides of the limits of two and of three dimensions.
+        // Single slices and several ones, on both sides of [`SINGLE_2D`] and [`SINGLE_3D`].
         levels.extend([[255, 7, 1, 1], [257, 7, 1, 1], [259, 7, 1, 1], [2050, 9, 1, 1], [31, 33, 9, 1], [33, 37, 9, 1]]);
         let mut single = [0; 2];
         for extents in levels {
@@ -421,11 +421,11 @@ mod tests {
             let coarse = plain::some_residuals(known, 7);
             let residuals = plain::some_residuals(count(extents) - known, 11);
             for kind in plain::some_kinds() {
-                assert_eq!(
-                    restore(&level, kind, &coarse, &residuals),
-                    plain::restore_level(extents, &coarse, &residuals, (kind, 0), false),
-                    "{extents:?}, {kind:?}"
-                );
+                let mut rest = residuals.iter();
+                let expected = plain::positions_of_level(extents, &coarse, kind, |_, prediction| {
+                    plain::position(prediction, *rest.next().unwrap(), 8)
+                });
+                assert_eq!(restore(&level, kind, &coarse, &residuals), expected, "{extents:?}, {kind:?}");
             }
             single[usize::from(is_one_slice(&level))] += 1;
         }

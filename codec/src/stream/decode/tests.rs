@@ -7,7 +7,7 @@ use crate::stream::header::{Coding, Header, seal};
 use crate::stream::plane::PlaneHeader;
 use crate::workspace::Workspace;
 
-/// A stream and where its sections are.
+/// A stream, and the offsets of its sections.
 struct Sample {
     name: &'static str,
     layout: Layout,
@@ -36,7 +36,7 @@ impl Sample {
         self.stream.len() - rest.len()
     }
 
-    /// Decodes the stream with some bytes replaced, and with length and checksum made right for them.
+    /// Decodes the stream with other bytes from offset `at` on, and with the checksum of the changed stream.
     fn decode_with(&self, at: usize, bytes: &[u8]) -> Result<Vec<u8>> {
         let mut stream = self.stream.clone();
         stream[at..at + bytes.len()].copy_from_slice(bytes);
@@ -71,7 +71,7 @@ fn samples() -> Vec<Sample> {
         |every: usize| move |index: usize| if index % every == 3 { 5 } else { (index % 50 * 9 + index * 37 % 11 + 6) as u64 };
     // The fill value 5 is an exception: its code is 1, whose value is 7.
     let steps = Config { fill_value: Some(5), ..of(ErrorBound::Absolute(3.0)) };
-    // The fine grid of f32 reaches to 512 steps: the values have up to 320.
+    // The values are within the part of f32's fine grid that has all positions.
     let interpolated =
         Config { predictor: PredictorPolicy::Interpolation(InterpolationKind::CUBIC), ..of(ErrorBound::Absolute(0.05)) };
     let samples = vec![
@@ -146,7 +146,7 @@ fn wrong_numbers_of_exceptions_are_refused() {
             assert!(outcome.is_err(), "{}: {wrong} exceptions, not {}", sample.name, sample.body_header.exceptions);
         }
     }
-    // A plane of bits may be taken for a longer one, whose last differences are those of the code of zeros: the mask tells.
+    // With a wrong number of exceptions, the plane of their bits may still be read: the last differences are 0. Then the mask's ones are another number.
     let samples = samples();
     let sample = samples.iter().find(|sample| sample.name == "a mask").unwrap();
     let at = sample.body + sample.body_header.len - 4;
@@ -165,7 +165,7 @@ fn wrong_numbers_of_words_and_wrong_predictors_are_refused() {
         let header = PlaneHeader::read(&mut rest).unwrap();
         let index = sample.stream.len() - rest.len();
         assert_eq!(header.block_len(), 2048, "{}: one block", sample.name);
-        // The index of one block has two fields of 64 bits at most, and padding.
+        // The index of one block has two fields and padding.
         let word = u16::from_le_bytes([sample.stream[plane + 2], sample.stream[plane + 3]]);
         let width = usize::from(word >> 3 & 63) + usize::from(word >> 9 & 63);
         for bit in 0..width.next_multiple_of(32) {
@@ -197,7 +197,7 @@ fn values_of_f64_are_their_codes_times_the_step() {
     const BOUND: f64 = 0.0123;
     let step = 2.0 * BOUND;
     type Code = fn(i64) -> i64;
-    // Differences of 16 bits, with sums of 32 bits, of more, and with patches; then differences of more bits.
+    // Differences of 16 bits whose sums fit 32 bits, or not, or with patches. Then wider differences.
     let contents: [(&str, bool, Code); 4] = [
         ("sums of 32 bits", true, |index| index * 37 % 101),
         ("sums of more bits", true, |index| index * 32_000 + index * 37 % 101),
@@ -206,7 +206,7 @@ fn values_of_f64_are_their_codes_times_the_step() {
     ];
     let layout = Layout { scalar: Scalar::F64, byte_order: ByteOrder::Little, shape: Shape::line(70_000) };
     for (name, fits_16_bits, code) in contents {
-        // Off the grid's multiples, but nearest to them.
+        // Values beside the grid's values.
         let chunk: Vec<u8> = (0..70_000).flat_map(|index| ((code(index) as f64 + 0.3) * step).to_le_bytes()).collect();
         let config = Config { predictor: PredictorPolicy::Lorenzo, ..Config::absolute(BOUND).unwrap() };
         let mut stream = Vec::new();

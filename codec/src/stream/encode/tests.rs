@@ -7,12 +7,12 @@ use crate::stream::header::Coding;
 use crate::stream::plane::PlaneWorkspace;
 use crate::workspace::Workspace;
 
-/// All types but pairs: the encoder takes the array of their parts.
+/// All types but pairs, of which the encoder takes the array of their parts.
 fn single_types() -> impl Iterator<Item = Scalar> {
     Scalar::ALL.into_iter().filter(|scalar| !scalar.is_pair())
 }
 
-/// Bits of the exceptions of a type: of a NaN with a sign, or of a fill value that no code gives back under a bound of 3.
+/// Bits of a value that is an exception: a NaN with a sign, or a fill value that no code gives back under the bound for the type.
 fn odd_bits(scalar: Scalar) -> u64 {
     match scalar {
         Scalar::F32 => 0xffc0_0001,
@@ -24,7 +24,7 @@ fn odd_bits(scalar: Scalar) -> u64 {
     }
 }
 
-/// Bits of a value that is no exception under any of the bounds below.
+/// Bits of a value that is no exception under any bound of [`bounds`].
 fn plain_bits(scalar: Scalar, index: usize, is_on_lattice: bool) -> u64 {
     let noise = index as u64 * 37 % 59;
     let value = if is_on_lattice { noise as f64 * 0.5 } else { 20.0 + (index as f64 * 0.2).sin() * 10.0 + noise as f64 * 0.013 };
@@ -36,13 +36,18 @@ fn plain_bits(scalar: Scalar, index: usize, is_on_lattice: bool) -> u64 {
     }
 }
 
-/// The bits of a value as an integer: numbers with a sign are extended by it, others by zeros.
+/// The bits of a value as an integer. Numbers with a sign are extended by their sign, other numbers by zeros.
 fn extended(scalar: Scalar, bits: u64) -> i64 {
     let shift = 64 - 8 * scalar.size();
     match scalar {
         Scalar::U8 | Scalar::U16 | Scalar::U32 | Scalar::U64 => (bits << shift >> shift).cast_signed(),
         _ => (bits << shift).cast_signed() >> shift,
     }
+}
+
+/// The bits of an integer that a code of the type has.
+fn low(scalar: Scalar, integer: i64) -> i64 {
+    if scalar.code_size() == 4 { i64::from(integer as i32) } else { integer }
 }
 
 fn chunk(layout: &Layout, bits: impl Fn(usize) -> u64) -> Vec<u8> {
@@ -62,12 +67,12 @@ fn config(scalar: Scalar, bound: ErrorBound) -> Config<'static> {
     Config { fill_value, predictor: PredictorPolicy::Lorenzo, ..Config::new(bound).unwrap() }
 }
 
-/// A bound for each type and grid that has exceptions, and the coding that it leads to. Absolute bounds of floating-point numbers are powers of two: no
-/// value is an exception by rounding.
+/// For a type, a bound on each grid that has exceptions, and its coding. Absolute bounds of floating-point numbers are powers of two, so that rounding makes no
+/// exceptions.
 fn bounds(scalar: Scalar) -> Vec<(ErrorBound, Coding)> {
     match scalar {
         Scalar::F32 | Scalar::F64 => vec![
-            // Values of more than 4096 steps: none is on a position between two steps by chance.
+            // The values have more than 4096 steps. No position is between two steps there.
             (ErrorBound::Absolute(1.0 / 2048.0), Coding::Quantized),
             (ErrorBound::PointwiseRelative(1e-3), Coding::Logarithmic),
             (ErrorBound::Lossless, Coding::Quantized),
@@ -95,8 +100,8 @@ fn take_plane(body: &mut &[u8], shape: &Shape) -> Vec<i64> {
     codes
 }
 
-/// What FORMAT.md §5.1 says of the codes of exceptions: that of the left neighbour, at a row's start that of the row's first value that is none, 0 if the
-/// row has none.
+/// The codes that FORMAT.md §5.1 gives exceptions: the code of the left neighbour. At a row's start it is the code of the row's first value that is no
+/// exception, or 0 if all values of the row are exceptions.
 fn filled(codes: &[i64], is_odd: impl Fn(usize) -> bool, row: usize) -> Vec<i64> {
     let mut filled = Vec::new();
     for (number, codes) in codes.chunks(row).enumerate() {
@@ -126,10 +131,7 @@ fn many_exceptions_have_a_mask_and_their_bits_behind_filled_codes() {
             assert_eq!(body_header.exceptions, count as u64, "{scalar:?} {bound:?}");
             body = &body[body_header.len..];
 
-            let mut codes = take_plane(&mut body, &layout.shape);
-            if scalar.code_size() == 4 {
-                codes.iter_mut().for_each(|code| *code = i64::from(*code as i32));
-            }
+            let codes: Vec<i64> = take_plane(&mut body, &layout.shape).into_iter().map(|code| low(scalar, code)).collect();
             assert_eq!(filled(&codes, is_odd, 200), codes, "{scalar:?} {bound:?}");
             assert!(codes[400..600].iter().all(|&code| code == 0));
             let mask: Vec<bool> = take_plane(&mut body, &layout.shape).iter().map(|integer| integer % 2 != 0).collect();
@@ -137,8 +139,10 @@ fn many_exceptions_have_a_mask_and_their_bits_behind_filled_codes() {
             assert_eq!(body[0], Axes::FASTEST.to_byte());
             let bits = extended(scalar, odd_bits(scalar));
             let found = take_plane(&mut body, &Shape::line(count as u64));
-            let low = |bits: i64| if scalar.code_size() == 4 { i64::from(bits as i32) } else { bits };
-            assert!(found.iter().all(|&found| low(found) == low(bits)), "{scalar:?} {bound:?}: {found:?}, not {bits}");
+            assert!(
+                found.iter().all(|&found| low(scalar, found) == low(scalar, bits)),
+                "{scalar:?} {bound:?}: {found:?}, not {bits}"
+            );
             assert!(body.is_empty(), "{} bytes are left", body.len());
         }
     }
@@ -197,12 +201,11 @@ fn exact_chunks_are_a_plane_of_the_codes_of_their_values() {
         let mut body = &stream[header.encoded_len()..];
         let codes = take_plane(&mut body, &layout.shape);
         assert!(body.is_empty());
-        let low = |bits: i64| if scalar.code_size() == 4 { i64::from(bits as i32) } else { bits };
         let most = i64::MAX >> (64 - 8 * scalar.size());
         for (index, code) in codes.into_iter().enumerate() {
             let bits = extended(scalar, bits(index));
             let expected = if scalar.is_float() && bits < 0 { bits ^ most } else { bits };
-            assert_eq!(low(code), low(expected), "value {index} of {scalar:?}");
+            assert_eq!(low(scalar, code), low(scalar, expected), "value {index} of {scalar:?}");
         }
     }
 }

@@ -1,12 +1,13 @@
 use super::*;
 use crate::config::{CodebookPolicy, SettledBound};
+use crate::random::Random;
 
-/// Numbers of many magnitudes, a third of them 0.
+/// Numbers of many magnitudes, and zeros.
 fn mixed(len: usize) -> Vec<i64> {
-    let mut state = 3u64;
+    let mut random = Random(3);
     let number = |_| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        if state >> 40 & 3 == 0 { 0 } else { (state.cast_signed() >> 8) >> (32 + (state >> 59)) }
+        let bits = random.next();
+        if bits >> 40 & 3 == 0 { 0 } else { (bits.cast_signed() >> 8) >> (32 + (bits >> 59)) }
     };
     (0..len).map(number).collect()
 }

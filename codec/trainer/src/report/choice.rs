@@ -1,4 +1,4 @@
-//! Tables (a) to (d) and (h): the books of the dictionary, the choice of a book for a chunk, and its loss.
+//! Tables (a) to (d) and (h): the books of the dictionary, the choice of a book for a chunk, and what that choice loses.
 
 use quire_codec::stages::alphabet::Histogram;
 use quire_codec::stages::book_lengths::coded_len;
@@ -6,14 +6,14 @@ use quire_codec::stages::codebook;
 use quire_codec::stages::dictionary::{Entry, Family};
 
 use super::{BOUNDS, by_bound, columns, field_names, of_field, ratio_cells};
-use crate::criteria::{Candidate, Criterion, entropy, shares};
+use crate::criteria::{Candidate, Criterion, entropy_bits};
 use crate::density::{Density, FAMILIES, MAX_SPREAD};
 use crate::learned::learned_books;
-use crate::lengths::code_bits;
+use crate::lengths::{code_bits, custom_bits};
 use crate::sample::Sample;
 use crate::selection::select;
 use crate::table::{Table, geomean, percent};
-use crate::training::Target;
+use crate::targets::Target;
 use crate::{BOOKS, dictionary, trained_books};
 
 /// Number of bits of a histogram's codes with the cheapest of some books.
@@ -26,21 +26,15 @@ fn dictionary_ratio(sample: &Sample, books: &[Entry]) -> f64 {
     sample.ratio(cheapest(&sample.histogram, books) + sample.extra_bits)
 }
 
-/// Number of bits of a custom book's codes.
-fn custom_bits(histogram: &Histogram) -> u64 {
-    code_bits(histogram, &codebook::optimal_lengths(histogram))
-}
-
 /// Ratio with a custom book. Its code lengths are part of the stream.
 fn custom_ratio(sample: &Sample) -> f64 {
     let book_bits = 8 * coded_len(&codebook::optimal_lengths(&sample.histogram)) as u64;
     sample.ratio(custom_bits(&sample.histogram) + book_bits + sample.extra_bits)
 }
 
-/// Ratio at the entropy of the tokens. No code with a whole number of bits for each symbol has a higher one.
+/// Ratio at the entropy of the tokens. No code with a whole number of bits for each symbol has a higher ratio.
 fn entropy_ratio(sample: &Sample) -> f64 {
-    let tokens: u64 = sample.histogram.iter().sum();
-    sample.ratio((entropy(&shares(&sample.histogram)) * tokens as f64) as u64 + sample.extra_bits)
+    sample.ratio(entropy_bits(&sample.histogram) + sample.extra_bits)
 }
 
 /// Table (a): ratio by number of books.
@@ -133,7 +127,7 @@ pub fn choice_of_model(samples: &[Sample], targets: &[Target]) -> String {
 #[must_use]
 pub fn loss_by_field(samples: &[Sample]) -> String {
     let names = BOUNDS.iter().flat_map(|bound| ["mean", "worst"].map(|name| format!("{bound:e} {name}")));
-    let mut table = Table::new(std::iter::once("field".to_owned()).chain(names));
+    let mut table = Table::new("field", names);
     let books = dictionary().entries;
     let kept = |sample: &Sample| dictionary_ratio(sample, &books) / custom_ratio(sample);
     for field in field_names(samples) {

@@ -30,17 +30,17 @@ type Column = (&'static str, fn(&Sample) -> f64);
 
 /// The pipelines that table (f) compares.
 const PIPELINES: [Column; 3] = [
-    ("neither", |sample| sample.ratio(sample.plain_bits)),
+    ("neither", |sample| sample.ratio(sample.bits_in_bins)),
     ("classes", |sample| sample.ratio(sample.classes_only_bits)),
     ("both", Sample::written_ratio),
 ];
 
-/// Table (f): the pipeline without run tokens, and without classes as well.
+/// Table (f): the pipeline without run tokens, and without run tokens and classes.
 #[must_use]
 pub fn without_tokens(samples: &[Sample]) -> String {
     let bounds = &BOUNDS[1..];
     let names = bounds.iter().flat_map(|bound| PIPELINES.map(|(name, _)| format!("{bound:e} {name}")));
-    let mut table = Table::new(std::iter::once("field".to_owned()).chain(names));
+    let mut table = Table::new("field", names);
     let fields = field_names(samples);
     for field in &fields {
         let cells = bounds.iter().flat_map(|&bound| PIPELINES.map(|(_, value)| ratio(of_field(samples, field, bound, value))));
@@ -50,8 +50,6 @@ pub fn without_tokens(samples: &[Sample]) -> String {
         PIPELINES.map(|(_, value)| geomean(fields.iter().map(|field| of_field(samples, field, bound, value))))
     });
     table.row("geometric mean of fields", means.map(ratio));
-    let design = ["20", "", "44", "12", "", "17.8", "6.3", "7.7", "9.5"];
-    table.row("29 arrays of DESIGN.md", design.map(str::to_owned));
     table.to_text(
         "(f) Ratio without run tokens and classes: 1023 bins, 8 bytes an outlier, codes of at most 16 bits, book for nothing; with classes
     alone, book for nothing; and with both as the codec writes it, lanes, index and book included. All three quantize alike, on a
@@ -59,11 +57,11 @@ pub fn without_tokens(samples: &[Sample]) -> String {
     )
 }
 
-/// Table (g): the bytes that lanes, index and headers add to the bits of codes.
+/// Table (g): the bytes that lanes, block index and headers take besides the bits of codes.
 #[must_use]
 pub fn layout_overhead(samples: &[Sample]) -> String {
     let names = BOUNDS.iter().flat_map(|bound| ["bits", "lanes", "all"].map(|name| format!("{bound:e} {name}")));
-    let mut table = Table::new(std::iter::once("field".to_owned()).chain(names));
+    let mut table = Table::new("field", names);
     for field in field_names(samples) {
         let cells = BOUNDS.iter().flat_map(|&bound| {
             let sum = |value: fn(&Sample) -> u64| {

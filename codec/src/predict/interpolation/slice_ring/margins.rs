@@ -1,4 +1,4 @@
-//! The margins of the ring's slices: values, and along the ring's axis slices, that continue the known ones beyond the ends of each axis.
+//! The margins of the ring: values that continue the known values of a slice beyond the ends of each axis, and slices that continue the known slices.
 
 use super::super::level::{Extents, SETS, has};
 use super::super::mean::margin_value;
@@ -6,7 +6,7 @@ use super::{RING_SLICES, SliceRing};
 use crate::simd::ROW_GROUP;
 
 impl SliceRing<'_> {
-    /// Fills the margins of a class's slice, whose first value is at `slice`, along the axes along which other classes are predicted from it.
+    /// Fills the margins of a class's slice along the axes along which it predicts other classes. The slice begins at index `slice`.
     #[inline(always)]
     pub(super) fn fill_margins(&mut self, set: usize, extents: Extents, slice: usize) {
         for axis in (0..self.axis).filter(|&axis| !has(set, axis) && self.level.coarse_extents[axis] > 1) {
@@ -18,7 +18,7 @@ impl SliceRing<'_> {
             // A slice has at most one axis slower than this one.
             let (count, distance) =
                 (axis + 1..self.axis).map(|slower| (extents[slower], self.strides[slower])).next().unwrap_or((1, 0));
-            // Index of the first block; a block has all faster axes with their margins.
+            // Index of the first block. A block has the values along all faster axes, with margins.
             let origin =
                 (axis..self.axis).map(|axis| usize::from(self.level.extents[axis] > 1) * self.strides[axis]).sum::<usize>();
             for block in 0..count {
@@ -55,7 +55,7 @@ impl SliceRing<'_> {
         }
     }
 
-    /// Fills the margin slice of every even class: slice `to` continues the slices of three coarse indices, the nearest first.
+    /// Fills slice `to` of every even class: a margin that continues slices `from`, the nearest first.
     #[inline(always)]
     pub(super) fn fill_ring_margin(&mut self, from: [usize; 3], to: usize) {
         let known = self.level.coarse_extents[self.axis];
@@ -71,7 +71,7 @@ impl SliceRing<'_> {
         }
     }
 
-    /// Writes the block of `len` values at `to`, which continues the blocks at `from`, the nearest first. The third one is read if `known` is above 2.
+    /// Writes a block of `len` values at `to`, which continues the blocks at `from`, the nearest first. The third block is read if `known` is above 2.
     #[inline(always)]
     fn fill_margin(&mut self, from: [usize; 3], to: usize, len: usize, known: usize) {
         // Source and target are in one vector, so groups are copied out.

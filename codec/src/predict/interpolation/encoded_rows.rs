@@ -1,4 +1,4 @@
-//! Residuals of the rows of a parity class, in parts of 64 values.
+//! Residuals and positions of the rows of a parity class, from values and predictions, in parts of [`PART_LEN`] values.
 
 use std::iter;
 use std::ops::Range;
@@ -25,11 +25,11 @@ pub(super) struct LevelValues<'a> {
     pub order: ByteOrder,
 }
 
-/// Encodes the rows of parity classes, and has room for one part.
+/// Encodes the rows of parity classes. The arrays are buffers for a part.
 pub(super) struct RowEncoder<'a, V> {
     fine: FineGrid<V>,
     exceptions: &'a mut Bitmap,
-    /// Whether the last search for excluded values found some, so that the next part probably has some: see [`FineGrid::encode`].
+    /// Whether the last search for excluded values found any: see [`FineGrid::encode`].
     had_excluded: bool,
     values: [V; PART_LEN],
     predictions: [i32; PART_LEN],
@@ -79,7 +79,7 @@ impl<'a, V: Value> RowEncoder<'a, V> {
         let &ClassRows { class, len, .. } = class_rows;
         let residuals = &mut residuals[class.start + index(class.extents, class_rows.indices)..][..class_rows.rows * len];
         let rows = SourceRows::new::<V>(level, class_rows);
-        // Rows shorter than a part are encoded across their ends, as are all rows of types for which whole parts are faster.
+        // A part may hold the end of one row and the start of the next: if rows are shorter than a part, or if whole parts are faster for the type.
         let span = if len < PART_LEN || FineGrid::<V>::FAST_PATH_NEEDS_WHOLE_PARTS { residuals.len() } else { len };
         let mut rest = residuals;
         let mut next = 0;
@@ -102,7 +102,7 @@ impl<'a, V: Value> RowEncoder<'a, V> {
         }
     }
 
-    /// Encodes a part that reaches over rows' ends: `residuals.len()` values from the `first` one of the rows on.
+    /// Encodes a part that is in several rows: `residuals.len()` values from number `first` of the rows on.
     #[expect(clippy::too_many_arguments, reason = "a part of a loop's body")]
     #[inline(always)]
     fn encode_across_rows(
@@ -124,14 +124,14 @@ impl<'a, V: Value> RowEncoder<'a, V> {
         let (part_predictions, part_positions) = (&self.predictions[..count], &mut self.positions[..count]);
         let mut bits = self.fine.encode(values, part_predictions, residuals, part_positions, &mut self.had_excluded);
         for Piece { row, column, in_rows, in_part } in class_rows.pieces(first, count) {
-            // A piece is shorter than a part, so the shift is below 64.
+            // A piece of a part is shorter than the part, so the shift is below 64.
             self.mark(level, class_rows, row, column, bits & !(u64::MAX << in_part.len()));
             bits >>= in_part.len();
             copy(&self.positions[in_part], &mut positions[in_rows]);
         }
     }
 
-    /// Marks exceptions of a row. Bit `i` of `bits` is for the value of index `column + i` in the row.
+    /// Marks exceptions of a row. Bit `i` of `bits` belongs to the value at `column + i` of the row.
     #[inline(always)]
     fn mark(&mut self, level: &LevelValues<'_>, class_rows: &ClassRows<'_>, row: usize, column: usize, bits: u64) {
         if bits == 0 {
@@ -149,13 +149,13 @@ impl<'a, V: Value> RowEncoder<'a, V> {
     }
 }
 
-/// Rows of a parity class among a level's values: every other value of every other row.
+/// The rows of a parity class, as every other value of a level's rows.
 struct SourceRows<'a> {
     /// The level's bytes from the first row on.
     bytes: &'a [u8],
     /// Bytes from a row to the next.
     distance: usize,
-    /// Whether the class has the values with odd indices along the row.
+    /// Whether the class has the values at odd indices of the rows.
     from_second: bool,
     order: ByteOrder,
 }
@@ -181,18 +181,18 @@ impl<'a> SourceRows<'a> {
     }
 }
 
-/// The values of a part that are in one row.
+/// The values of a part that lie in the same row.
 struct Piece {
     row: usize,
     column: usize,
-    /// Their slots among the rows' predictions and positions.
+    /// Indices of the values in the rows' predictions and positions.
     in_rows: Range<usize>,
-    /// Their slots in the part.
+    /// Indices of the values in the part.
     in_part: Range<usize>,
 }
 
 impl ClassRows<'_> {
-    /// The pieces of a part of `count` values from the `first` one of the rows on, in the order of the rows.
+    /// The pieces of a part, which has `count` values from number `first` of the rows on.
     #[inline(always)]
     fn pieces(&self, first: usize, count: usize) -> impl Iterator<Item = Piece> {
         let (mut row, mut column, mut done) = (first / self.len, first % self.len, 0);
@@ -209,7 +209,7 @@ impl ClassRows<'_> {
     }
 }
 
-/// Copies a piece of a row to a target of its length. Pieces are short, so that a call of `memcpy` would cost more.
+/// Copies a piece of a row. Pieces are short: a call of `memcpy` would take longer.
 #[inline(always)]
 fn copy(source: &[i32], target: &mut [i32]) {
     let (groups, rest) = source.as_chunks::<ROW_GROUP>();
@@ -240,7 +240,7 @@ mod tests {
 
     const BOUND: f64 = 0.25;
 
-    /// Encodes all rows of a level's parity classes at once, `padding` values between two rows, and checks every residual, position and exception.
+    /// Encodes the rows of a level's parity classes, with `padding` values between rows. Checks every residual, position and exception.
     fn check<V: Value>(extents: Extents, depth: usize, padding: usize, is_special: impl Fn(usize) -> bool) {
         let quantizer = Quantizer::new(BOUND);
         let fine = quantizer.fine::<V>().unwrap();
@@ -256,8 +256,7 @@ mod tests {
         let mut encoder = RowEncoder::<V>::new(&fine, &mut exceptions);
         let mut residuals = vec![0; count(extents)];
         let mut expected = BTreeSet::new();
-        let levels = Level::new(extents);
-        for class in levels.classes() {
+        for class in Level::new(extents).classes() {
             let [len, rows, nz, _] = class.extents;
             for z in 0..nz {
                 let class_rows = ClassRows { class, indices: [0, 0, z, 0], len, rows, stride: len + padding };
@@ -304,23 +303,5 @@ mod tests {
         check::<f32>([64, 6, 1, 1], 0, 0, |_| true);
         check::<f64>([64, 6, 1, 1], 1, 1, |_| true);
         check::<f32>([64, 6, 1, 1], 0, 1, |i| i / 64 == 3);
-    }
-
-    #[test]
-    fn pieces_of_a_part_cover_it_in_order() {
-        let level = Level::new([14, 10, 1, 1]);
-        let class_rows = ClassRows { class: &level.classes()[0], indices: [0; 4], len: 7, rows: 10, stride: 9 };
-        for first in 0..70 {
-            for count in 1..=(70 - first).min(PART_LEN) {
-                let mut next = first;
-                for piece in class_rows.pieces(first, count) {
-                    assert_eq!((piece.row, piece.column), (next / 7, next % 7));
-                    assert_eq!(piece.in_part.start, next - first);
-                    assert_eq!(piece.in_rows, piece.row * 9 + piece.column..piece.row * 9 + piece.column + piece.in_part.len());
-                    next += piece.in_part.len();
-                }
-                assert_eq!(next, first + count);
-            }
-        }
     }
 }

@@ -9,14 +9,14 @@ use crate::lengths::{code_bits, limited_lengths};
 const RADIUS: i64 = 511;
 /// A bin for each difference from `-RADIUS` to `RADIUS`.
 const BINS: usize = 2 * RADIUS as usize + 1;
-/// Number of bits of an outlier in its list: index and value in 32 bits each.
+/// Bits of an outlier in the list: 32 for the index and 32 for the value.
 const OUTLIER_BITS: u64 = 64;
-/// Length of the longest code, in bits. The papers' decoders have no table that limits it.
+/// Length of the longest code, in bits.
 const LIMIT: usize = 16;
 
-/// Number of bits of the differences with the best code for the bins, whose lengths do not count. An outlier takes the code of 0, too.
+/// Bits of the differences in the best code for the bins. The code's lengths do not count. An outlier has the code of 0 as well.
 #[must_use]
-pub fn plain_bits<C: Integer>(differences: &[C]) -> u64 {
+pub fn bits_in_bins<C: Integer>(differences: &[C]) -> u64 {
     let mut histogram = vec![0; BINS];
     let mut outliers = 0;
     for difference in differences {
@@ -34,8 +34,8 @@ mod tests {
 
     #[test]
     fn a_value_takes_a_bit_and_an_outlier_64_more() {
-        assert_eq!(plain_bits(&[0; 100]), 100);
-        assert_eq!(plain_bits(&[0, 0, 511, 511]), 4);
-        assert_eq!(plain_bits(&[0, 0, 512, i32::MIN]), 4 + 2 * 64);
+        assert_eq!(bits_in_bins(&[0; 100]), 100);
+        assert_eq!(bits_in_bins(&[0, 0, 511, 511]), 4);
+        assert_eq!(bits_in_bins(&[0, 0, 512, i32::MIN]), 4 + 2 * 64);
     }
 }

@@ -1,33 +1,31 @@
 //! The targets that the dictionary's books are made for: chunks of the generator's fields, and a chunk of each density, for data that the generator does not
-//! make. Real data are left out, so that they can be used to measure the dictionary.
+//! make. Real data measure the dictionary, so that they are no targets.
 //!
-//! A file has the numbers of tokens in the generator's chunks: the last bits of the generator's sines differ between machines, and the dictionary must not.
+//! A file has the tokens' counts in the generator's chunks. The last bits of the generator's sines differ between machines, and the dictionary must not.
 
 use h5_samples::Size;
-use quire_codec::stages::alphabet::Histogram;
-use quire_codec::stages::alphabet::{ALPHABET, Meaning, SYMBOLS};
-use quire_codec::stages::codebook;
+use quire_codec::stages::alphabet::{ALPHABET, Histogram, Meaning, SYMBOLS};
 use quire_codec::stages::dictionary::Entry;
 
 use crate::density::Density;
-use crate::lengths::code_bits;
+use crate::lengths::{custom_bits, extra_bits};
 use crate::model;
 use crate::planes::planes;
 use crate::sample::{self, Sample};
 
-/// The file that [`sample_fields`] made. It has a byte for each symbol of each chunk at each bound: 0 for a symbol that does not occur, otherwise 1 more than
-/// [`LOG_STEPS`] times the binary logarithm of its count.
+/// The file that [`sample_fields`] made. It has a byte for each symbol of each chunk at each bound. The byte is 0 for a symbol that does not occur. Otherwise it
+/// is 1 + [`LOG_STEPS`] × the binary logarithm of the symbol's count.
 static FILE: &[u8] = include_bytes!("../training.bin");
-/// Number of steps an octave of the counts in [`FILE`].
+/// Steps of an octave of the counts in [`FILE`].
 const LOG_STEPS: f64 = 8.0;
 /// Seed of the fields of [`FILE`]. The report uses fields of another seed.
 const SEED: u64 = 2;
 /// Bounds of the chunks of [`FILE`], as shares of their ranges.
 const BOUNDS: [f64; 9] = [1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5];
-/// Number of values of a density's chunk.
+/// Number of values of the chunk of a density.
 const DENSITY_VALUES: f64 = 262_144.0;
 
-/// Bytes of all headers of a stream of version 0.5, for which the dictionary was made, without extents.
+/// Bytes of all headers without extents, in a stream of version 0.5. The dictionary was made for that version.
 const HEADER_BYTES: u64 = 48;
 /// Bytes of a custom book in a stream of version 0.5.
 const BOOK_BYTES: u64 = 56;
@@ -43,18 +41,16 @@ pub struct Target {
 
 impl Target {
     fn new(histogram: Histogram) -> Self {
-        let extra_bits: u64 = histogram.iter().zip(&ALPHABET).map(|(&count, symbol)| count * u64::from(symbol.extra_bits)).sum();
-        Self { histogram, other_bits: extra_bits + 8 * HEADER_BYTES }
+        Self { histogram, other_bits: extra_bits(&histogram) + 8 * HEADER_BYTES }
     }
 
     /// Number of bits of the chunk with a book made for its tokens, the book included.
     #[must_use]
     pub fn custom_bits(&self) -> f64 {
-        let codes = code_bits(&self.histogram, &codebook::optimal_lengths(&self.histogram));
-        (codes + 8 * BOOK_BYTES + self.other_bits) as f64
+        (custom_bits(&self.histogram) + 8 * BOOK_BYTES + self.other_bits) as f64
     }
 
-    /// A chunk of `DENSITY_VALUES` values whose differences follow a density.
+    /// A chunk of [`DENSITY_VALUES`] values whose differences follow a density.
     #[must_use]
     pub fn of_density(density: Density) -> Self {
         let Entry { family, scale, spread, .. } = density.book();
