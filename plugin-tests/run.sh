@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests everything, from formatting to real HDF5 clients, on a Debian-like machine with cargo and python3.
+# Tests everything, from single functions to real HDF5 clients, on a Debian-like machine with cargo and python3. plugin-tests/lints.sh reads the sources.
 #
 #     plugin-tests/run.sh
 #
@@ -92,7 +92,6 @@ fi
 
 # -------------------------------------------------------------------------------------------------------------- builds
 
-part "formatting" cargo fmt --all --check
 # hdf5-sys looks at libhdf5-dev's headers, so nothing compiles without it.
 part "clients from Debian: h5py, h5py with MPI, the HDF5 tools and headers, netCDF, Open MPI" need_apt \
   gcc g++ libc6-dev binutils pkg-config cmake make libhdf5-dev hdf5-tools netcdf-bin \
@@ -117,14 +116,9 @@ else
   step "no x86-64 with AVX2 here: the kernels are not run on the CPU"
 fi
 
-# All in the release profile, and all with the dependencies of tests and examples, whose features are others. Else build scripts would be made and run twice,
-# and with them the kernels.
-part "lints" cargo clippy --workspace --all-targets --release -- -D warnings
-part "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --release --quiet --lib --bin quire --bin generate --examples
 plugin="$(part "build: the plugin, the command line, and the tests" build_plugin --workspace --all-targets)"
 QUIRE_RELEASE="$(dirname "$plugin")"
 export QUIRE_RELEASE
-part "documents: lengths, links, paths" python3 plugin-tests/py/documents.py lint
 wait_for environments || fail "an environment of PyPI's clients is missing"
 if [[ -n "$is_emulated" ]]; then
   wait_for emulator

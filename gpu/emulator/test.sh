@@ -7,7 +7,7 @@
 #
 # The matrices are sampled, see codec/tests/common/sampling.rs; QUIRE_FULL_MATRIX=1 takes all cases.
 # QUIRE_EMULATOR_ORDER=reverse or random:NUMBER runs threads and blocks in another order. QUIRE_EMULATOR_STREAMS=late or others runs the work of streams
-# later, see streams.h. Resident chunks, whose batches have several streams, are also tested with both.
+# later, see streams.h. Resident chunks, whose batches have several streams, are tested with both.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../.."
@@ -23,7 +23,7 @@ cargo test --release $packages --test parity --test resident --lib --no-run
 [ "${1:-}" != --build ] || exit 0
 [ $# -gt 0 ] || set -- --skip threads_share
 export LD_LIBRARY_PATH="$CARGO_TARGET_DIR${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-cargo test --release $packages --test parity --test resident -- --nocapture "$@"
+cargo test --release $packages --test parity -- --nocapture "$@"
 for streams in late others; do
   QUIRE_EMULATOR_STREAMS=$streams cargo test --release $packages --test resident -- --nocapture "$@"
 done

@@ -65,7 +65,8 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS) make_tile_tables(cons
         stride *= extent - 1;
       }
       job.offsets[index] = offset;
-      if (counts) job.counted[among_counted] = index | (is_first ? FIRST_OF_ROW : 0);
+      // A tile of one value has no row longer than 1.
+      if (counts) job.counted[among_counted] = index | (is_first || is_fastest ? FIRST_OF_ROW : 0);
     }
     return;
   }
