@@ -21,16 +21,25 @@
 #error "the format needs strict arithmetic: do not compile with -ffast-math"
 #endif
 
-/* For loops over many values: in a function of their own, their variables are in registers. Where gcc can, it compiles such
-   a function twice, the second time for x86 processors with AVX2. The one to call is chosen when the program is loaded. */
+/* For loops over many values. In a function apart, their variables are in registers. A part of several such functions is
+   copied into each. */
 #if defined(_MSC_VER)
 #define APART __declspec(noinline)
-#elif defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
-#define APART __attribute__((noinline, target_clones("default", "avx2")))
+#define PART __forceinline
 #elif defined(__GNUC__)
 #define APART __attribute__((noinline))
+#define PART inline __attribute__((always_inline))
 #else
 #define APART
+#define PART inline
+#endif
+
+/* Where gcc can, it compiles such a function twice, the second time for x86 processors with AVX2, of whose instructions it
+   makes loops. The one to call is chosen when the program is loaded. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
+#define TWICE __attribute__((target_clones("default", "avx2")))
+#else
+#define TWICE
 #endif
 
 #define TRY(call) do { const char *fault_ = (call); if (fault_ != NULL) return fault_; } while (0)
@@ -98,6 +107,11 @@ static const char *take_padding(Cursor *cursor)
     return NULL;
 }
 
+static uint64_t low_bits(unsigned count)  /* a number whose lowest 1 to 64 bits are 1 */
+{
+    return ~(uint64_t)0 >> (64 - count);
+}
+
 /* A string of bits, which fill each byte from its least significant bit on. Behind its end bits are 0. They are counted
    too, so that who has read all that there should be can say whether it was too much. */
 typedef struct {
@@ -109,9 +123,14 @@ typedef struct {
 static uint64_t next_bits(Bits *bits, unsigned count)
 {
     uint64_t value = 0;
-    for (unsigned i = 0; i < count; i++, bits->at++)
+    unsigned taken;
+
+    for (unsigned i = 0; i < count; i += taken, bits->at += taken) {
+        const unsigned shift = bits->at % 8, left = count - i;
+        taken = left < 8 - shift ? left : 8 - shift;
         if (bits->at < bits->length)
-            value |= (uint64_t)(bits->bytes[bits->at / 8] >> bits->at % 8 & 1) << i;
+            value |= ((uint64_t)bits->bytes[bits->at / 8] >> shift & low_bits(taken)) << i;
+    }
     return value;
 }
 
@@ -124,11 +143,6 @@ static int bits_end_here(Bits *bits, unsigned unit)
         if (next_bits(bits, 1) != 0)
             return 0;
     return 1;
-}
-
-static uint64_t low_bits(unsigned count)  /* a number whose lowest 1 to 64 bits are 1 */
-{
-    return ~(uint64_t)0 >> (64 - count);
 }
 
 /* The low `width` bits of a number as a two's complement one. (What a cast gives is the compiler's choice.) */
@@ -390,7 +404,6 @@ typedef struct {
    run, or to the magnitude of a difference that a token class encodes, the lowest bit as its sign. */
 typedef struct {
     uint64_t integer;
-    uint64_t mask;       /* as many bits 1 as there are extra bits */
     uint16_t run;
     uint16_t run_mask;   /* all bits 1 if the extra bits are those of a run */
     uint8_t extra_bits;
@@ -403,7 +416,7 @@ static Token token_of_run(unsigned symbol, uint64_t integer)
 {
     static const unsigned short start[15] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 512, 1024, 2048};
     static const unsigned char bits[15] = {0, 0, 1, 1, 2, 2, 3, 3, 5, 6, 7, 8, 9, 10, 0};
-    Token token = {0, 0, 0, 0xFFFF, 0, 0, 63};
+    Token token = {0, 0, 0xFFFF, 0, 0, 63};
     token.integer = integer;
     token.run = start[symbol];
     token.extra_bits = bits[symbol];
@@ -412,7 +425,7 @@ static Token token_of_run(unsigned symbol, uint64_t integer)
 
 static Token token_of_class(unsigned symbol)
 {
-    Token token = {0, 0, 1, 0, 0, 1, 1};
+    Token token = {0, 1, 0, 0, 1, 1};
 
     if (symbol < 58) {
         unsigned o = 4 + (symbol - 46) / 2, h = (symbol - 46) % 2;
@@ -435,7 +448,7 @@ static Token token_of_class(unsigned symbol)
 
 static Token token_of_symbol(unsigned symbol)
 {
-    Token token = {0, 0, 1, 0, 0, 0, 63};
+    Token token = {0, 1, 0, 0, 0, 63};
 
     if (symbol < 15)
         return token_of_run(symbol, 0);
@@ -474,7 +487,6 @@ static const char *make_book(Book *book, const unsigned char lengths[SYMBOLS])
     unsigned next = 0;
     for (unsigned symbol = 0; symbol < SYMBOLS; symbol++) {
         Token token = token_of_symbol(symbol);
-        token.mask = token.extra_bits > 0 ? low_bits(token.extra_bits) : 0;
         book->tokens[symbol] = token;
     }
     for (unsigned length = 1; length <= LONGEST_CODE; length++)
@@ -569,7 +581,7 @@ static const unsigned char *next_words(const Lanes *lanes, unsigned needed, unsi
 
 /* Takes the codes of all lanes, refills these, and looks up the next codes, without a branch for each lane. A word that a
    lane does not need is shifted beyond its buffer. */
-static inline void advance_all(Lanes *lanes, const Book *book, unsigned count)
+static PART void advance_all(Lanes *lanes, const Book *book, unsigned count)
 {
     unsigned char copy[2 * MOST_LANES + 2];
     const unsigned char *words;
@@ -594,7 +606,7 @@ static inline void advance_all(Lanes *lanes, const Book *book, unsigned count)
     lanes->at += needed;
 }
 
-APART static void advance_lanes(Lanes *lanes, const Book *book)
+APART TWICE static void advance_lanes(Lanes *lanes, const Book *book)
 {
     if (lanes->lanes == MOST_LANES)
         advance_all(lanes, book, MOST_LANES);
@@ -616,39 +628,39 @@ static const char *check_end_of_lanes(const Lanes *lanes)
 
 /* The extra bits of a token. Far from the end of the stream, one load of 8 bytes has up to 56 of them. What is behind the
    block's extra words is no fault yet: bits_end_here finds it. */
-static inline uint64_t extra_of_token(const Token *token, Bits *bits, int far_from_end)
+static PART uint64_t extra_of_token(const Token *token, Bits *bits, int far_from_end)
 {
     uint64_t extra;
 
     if (!far_from_end || token->extra_bits > 56)
         return next_bits(bits, token->extra_bits);
-    extra = number_of_8(bits->bytes + bits->at / 8) >> bits->at % 8 & token->mask;
+    extra = number_of_8(bits->bytes + bits->at / 8) >> bits->at % 8 & (((uint64_t)1 << token->extra_bits) - 1);
     bits->at += token->extra_bits;
     return extra;
 }
 
 /* The integer of a token. There is no branch for the token's kind, which no processor could foresee. */
-static inline uint64_t integer_of_token(const Token *token, uint64_t extra)
+static PART uint64_t integer_of_token(const Token *token, uint64_t extra)
 {
     const uint64_t sign = 0 - (extra & token->is_class);
     return ((token->integer + (extra >> token->halving)) ^ sign) - sign;
 }
 
-/* Writes an integer to the one of the two arrays that is there. */
-static inline void put_integer(uint32_t *narrow, uint64_t *wide, size_t at, uint64_t integer)
+/* Writes an integer of a plane of 32 or 64 bits. */
+static PART void put_integer(void *integers, int is_narrow, size_t at, uint64_t integer)
 {
-    if (narrow != NULL)
-        narrow[at] = (uint32_t)integer;
+    if (is_narrow)
+        ((uint32_t *)integers)[at] = (uint32_t)integer;
     else
-        wide[at] = integer;
+        ((uint64_t *)integers)[at] = integer;
 }
 
 enum { GROUP = 8 };  /* lanes whose tokens are looked at together */
 
 /* Writes what a round's tokens encode behind the `*filled` integers that a block has already. Returns how many tokens it
    took to fill the block, or all. The zeros of runs are there: planes begin as zeros. `end` is that of the stream. */
-static inline unsigned write_round(uint32_t *narrow, uint64_t *wide, size_t length, const Book *book, const Lanes *lanes,
-                                   Bits *extra_bits, const unsigned char *end, size_t *filled)
+static PART unsigned write_round(void *integers, int is_narrow, size_t length, const Book *book, const Lanes *lanes,
+                                 Bits *extra_bits, const unsigned char *end, size_t *filled)
 {
     const int far_from_end = extra_bits->at / 8 + 8 * (MOST_LANES + 1) <= (size_t)(end - extra_bits->bytes);
     Bits bits = *extra_bits;
@@ -663,17 +675,17 @@ static inline unsigned write_round(uint32_t *narrow, uint64_t *wide, size_t leng
             kinds |= codes[i];
         if ((kinds & (HAS_EXTRA_BITS | IS_RUN_OR_LONG)) == 0) {
             for (unsigned i = 0; i < GROUP; i++, l++)
-                put_integer(narrow, wide, at++, (uint64_t)(codes[i] >> 4) - 30);
+                put_integer(integers, is_narrow, at++, (uint64_t)(codes[i] >> 4) - 30);
         } else if ((kinds & IS_RUN_OR_LONG) == 0) {
             for (unsigned i = 0; i < GROUP; i++, l++) {
                 const Token *const token = &book->tokens[codes[i] >> 4 & 127];
-                put_integer(narrow, wide, at++, integer_of_token(token, extra_of_token(token, &bits, 1)));
+                put_integer(integers, is_narrow, at++, integer_of_token(token, extra_of_token(token, &bits, 1)));
             }
         } else {
             for (unsigned i = 0; i < GROUP && at < length; i++, l++) {
                 const Token *const token = &book->tokens[codes[i] >> 4 & 127];
                 const uint64_t extra = extra_of_token(token, &bits, far_from_end);
-                put_integer(narrow, wide, at, integer_of_token(token, extra));
+                put_integer(integers, is_narrow, at, integer_of_token(token, extra));
                 at += token->run + (size_t)(extra & token->run_mask);
             }
         }
@@ -686,13 +698,13 @@ static inline unsigned write_round(uint32_t *narrow, uint64_t *wide, size_t leng
 APART static unsigned write_narrow_round(uint32_t *integers, size_t length, const Book *book, const Lanes *lanes,
                                          Bits *extra_bits, const unsigned char *end, size_t *filled)
 {
-    return write_round(integers, NULL, length, book, lanes, extra_bits, end, filled);
+    return write_round(integers, 1, length, book, lanes, extra_bits, end, filled);
 }
 
 APART static unsigned write_wide_round(uint64_t *integers, size_t length, const Book *book, const Lanes *lanes,
                                        Bits *extra_bits, const unsigned char *end, size_t *filled)
 {
-    return write_round(NULL, integers, length, book, lanes, extra_bits, end, filled);
+    return write_round(integers, 0, length, book, lanes, extra_bits, end, filled);
 }
 
 static const char *read_block_of_tokens(Cursor *cursor, const Block *block, const Book *book, unsigned number_of_lanes)
@@ -857,7 +869,7 @@ static const char *read_block_of_bit_planes(Cursor *cursor, const Block *block)
 /* ---- Prediction by differences (§6.1) -------------------------------------------------------------------------- */
 
 /* Prefix sums along rows of the fastest axis, or of rows along another axis: each gets the one before added. */
-APART static void sum_up_narrow(uint32_t *integers, size_t row, size_t end)
+APART TWICE static void sum_up_narrow(uint32_t *integers, size_t row, size_t end)
 {
     uint32_t sum = 0;
 
@@ -870,7 +882,7 @@ APART static void sum_up_narrow(uint32_t *integers, size_t row, size_t end)
                 integers[at + i] += integers[at + i - row];
 }
 
-APART static void sum_up_wide(uint64_t *integers, size_t row, size_t end)
+APART TWICE static void sum_up_wide(uint64_t *integers, size_t row, size_t end)
 {
     uint64_t sum = 0;
 
@@ -945,7 +957,7 @@ static Neighbours neighbours_of(const Interpolation *ip, unsigned axis, size_t c
 
 /* Adds 16 times the prediction along an axis to the sums of `count` values, which have the same neighbours. The first one
    is at `value`, and each is `apart` from the one before. */
-static inline void predict_apart(const Neighbours *axis, int linear, const uint32_t *value, size_t apart, size_t count,
+static PART void predict_apart(const Neighbours *axis, int linear, const uint32_t *value, size_t apart, size_t count,
                                  uint32_t *restrict sums)
 {
     const size_t next = axis->next;
@@ -973,7 +985,7 @@ static inline void predict_apart(const Neighbours *axis, int linear, const uint3
 }
 
 /* The same. Most values are those of level 0, for which compilers make vector instructions. */
-APART static void predict_along(const Neighbours *axis, int linear, const uint32_t *value, size_t apart, size_t count,
+APART TWICE static void predict_along(const Neighbours *axis, int linear, const uint32_t *value, size_t apart, size_t count,
                                 uint32_t *sums)
 {
     if (apart == 2)
@@ -998,7 +1010,7 @@ static void predict_along_row(const Interpolation *ip, size_t coordinate, const 
 }
 
 /* The sums of `axes` axes become predictions. */
-APART static void divide_sums(uint32_t *sums, size_t count, unsigned axes)
+APART TWICE static void divide_sums(uint32_t *sums, size_t count, unsigned axes)
 {
     for (size_t i = 0; i < count; i++)
         sums[i] += 8 * axes;
@@ -1013,7 +1025,7 @@ APART static void divide_sums(uint32_t *sums, size_t count, unsigned axes)
 /* The positions of `count` values from their predictions and residuals, in place of the predictions: the prediction and
    `worth` times the residual, or what an escape says. Where spacing grows, a residual is worth 8 from 2^13 on, and the
    position becomes the nearest one of the grid (§5.2). */
-APART static void positions_of_residuals(uint32_t *positions, const uint32_t *residuals, size_t count, uint32_t worth,
+APART TWICE static void positions_of_residuals(uint32_t *positions, const uint32_t *residuals, size_t count, uint32_t worth,
                                          int spacing_grows)
 {
     const uint32_t growing = spacing_grows ? 7 : 0;
@@ -1039,7 +1051,7 @@ static uint32_t worth_of_level(const Interpolation *ip)
 }
 
 /* Restores the values that have predictions. */
-APART static void restore_rows(Interpolation *ip)
+APART TWICE static void restore_rows(Interpolation *ip)
 {
     const size_t apart = (size_t)2 << ip->level;
     const uint32_t *positions = ip->predictions;
@@ -1339,30 +1351,36 @@ static uint64_t round_to_type(double value, const Type *type)
 
 /* §5.1: a value below the lower limit becomes that, then one above the upper limit that one. The limits are values of the
    type, so that it does not matter whether values are rounded to the type before or after this. */
-static inline double within_limits(double value, double lower, double upper)
+static PART double within_limits(double value, double lower, double upper)
 {
     value = value < lower ? lower : value;
     return value > upper ? upper : value;
 }
 
-/* §5.1: code × step */
-APART static void values_of_difference_grid(const Grid *grid, const Plane *plane, size_t first, size_t count, double *values)
+/* Codes, converted to binary64. */
+APART TWICE static void numbers_of_codes(const Plane *plane, size_t first, size_t count, double *numbers)
+{
+    const uint32_t *narrow = plane->integers;
+    const uint64_t *wide = plane->integers;
+
+    if (plane->width == 32)
+        for (size_t i = 0; i < count; i++)
+            numbers[i] = signed_32(narrow[first + i]);
+    else
+        for (size_t i = 0; i < count; i++)
+            numbers[i] = (double)signed_64(wide[first + i]);
+}
+
+/* §5.1: codes become codes × step. */
+APART TWICE static void values_of_difference_grid(const Grid *grid, size_t count, double *values)
 {
     const double step = grid->step, lower = grid->lower_limit, upper = grid->upper_limit;
-
-    if (plane->width == 32) {
-        const uint32_t *codes = (const uint32_t *)plane->integers + first;
-        for (size_t i = 0; i < count; i++)
-            values[i] = within_limits(signed_32(codes[i]) * step, lower, upper);
-    } else {
-        const uint64_t *codes = (const uint64_t *)plane->integers + first;
-        for (size_t i = 0; i < count; i++)
-            values[i] = within_limits((double)signed_64(codes[i]) * step, lower, upper);
-    }
+    for (size_t i = 0; i < count; i++)
+        values[i] = within_limits(values[i] * step, lower, upper);
 }
 
 /* §5.2: the fine grid of interpolation. Sums wrap to 32 bits. */
-APART static void values_of_positions(const Grid *grid, const uint32_t *positions, size_t count, double *values)
+APART TWICE static void values_of_positions(const Grid *grid, const uint32_t *positions, size_t count, double *values)
 {
     const double step = grid->step, lower = grid->lower_limit, upper = grid->upper_limit;
     const double spacing = step * double_of_bits(0x3FBFF7F9FB7C9D76u);
@@ -1444,20 +1462,12 @@ static void values_of_logarithms(const Grid *grid, const Plane *plane, size_t fi
     }
 }
 
-/* §5.6: code / divisor */
-static void values_of_decimals(const Grid *grid, const Plane *plane, size_t first, size_t count, double *values)
+/* §5.6: codes become codes / divisor. */
+APART TWICE static void values_of_decimals(const Grid *grid, size_t count, double *values)
 {
     const double divisor = (double)grid->divisor;
     for (size_t i = 0; i < count; i++)
-        values[i] = (double)as_signed(get(plane, first + i), plane->width) / divisor;
-}
-
-/* The low bits of `bits` become a value of the chunk, in its byte order. */
-static void write_value(unsigned char *values, const Grid *grid, size_t index, uint64_t bits)
-{
-    const unsigned size = grid->type->size;
-    for (unsigned j = 0; j < size; j++)
-        values[index * size + j] = (unsigned char)(bits >> 8 * (grid->chunk->big_endian ? size - 1 - j : j));
+        values[i] /= divisor;
 }
 
 /* Whether this machine has the byte order that values have in the chunk. */
@@ -1469,8 +1479,23 @@ static int has_order_of_machine(const quire_chunk *chunk)
     return chunk->big_endian == (first == 0);
 }
 
+/* The low bits of `bits` become a value of the chunk, in its byte order. */
+static void write_value(unsigned char *values, const Grid *grid, size_t index, uint64_t bits)
+{
+    const unsigned size = grid->type->size;
+    const uint32_t low = (uint32_t)bits;
+
+    if (size == 4 && has_order_of_machine(grid->chunk))
+        memcpy(values + 4 * index, &low, 4);
+    else if (size == 8 && has_order_of_machine(grid->chunk))
+        memcpy(values + 8 * index, &bits, 8);
+    else
+        for (unsigned j = 0; j < size; j++)
+            values[index * size + j] = (unsigned char)(bits >> 8 * (grid->chunk->big_endian ? size - 1 - j : j));
+}
+
 /* Rounds values to the type, and writes them from the value `first` of the chunk on. */
-APART static void write_rounded(unsigned char *values, const Grid *grid, size_t first, size_t count, const double *numbers)
+APART TWICE static void write_rounded(unsigned char *values, const Grid *grid, size_t first, size_t count, const double *numbers)
 {
     float singles[STRIP];
 
@@ -1487,7 +1512,7 @@ APART static void write_rounded(unsigned char *values, const Grid *grid, size_t 
 }
 
 /* Writes the values of exact codes. */
-APART static void write_exact(unsigned char *values, const Grid *grid, const Plane *plane, size_t first, size_t count)
+APART TWICE static void write_exact(unsigned char *values, const Grid *grid, const Plane *plane, size_t first, size_t count)
 {
     const int is_float = grid->type->exponent_bits > 0, in_order = has_order_of_machine(grid->chunk);
     uint32_t narrow[STRIP];
@@ -1516,16 +1541,19 @@ static void write_strip(unsigned char *values, const Grid *grid, const Plane *pl
 
     switch (grid->chunk->coding) {
     case QUANTIZED:
-        if (plane->interpolated)
+        if (plane->interpolated) {
             values_of_positions(grid, (const uint32_t *)plane->integers + first, count, numbers);
-        else
-            values_of_difference_grid(grid, plane, first, count, numbers);
+        } else {
+            numbers_of_codes(plane, first, count, numbers);
+            values_of_difference_grid(grid, count, numbers);
+        }
         break;
     case LOGARITHMIC:
         values_of_logarithms(grid, plane, first, count, numbers);
         break;
     case DECIMAL:
-        values_of_decimals(grid, plane, first, count, numbers);
+        numbers_of_codes(plane, first, count, numbers);
+        values_of_decimals(grid, count, numbers);
         break;
     case STEPS:
         for (size_t i = first; i < first + count; i++)
@@ -1669,11 +1697,12 @@ static const char *read_exception_bits(Cursor *cursor, const Plane *mask, size_t
 {
     Plane bits = plane_of_exception_bits(exceptions, grid->type->width);
     const char *fault = read_plane(cursor, &bits, 0);
+    const uint32_t *is_exception = mask->integers;  /* bit 0 */
     size_t next = 0;
 
     if (fault == NULL)
         for (size_t i = 0; i < mask->count; i++)
-            if (get(mask, i) % 2 == 1)
+            if ((is_exception[i] & 1) == 1)
                 write_value(values, grid, i, get(&bits, next++));
     free(bits.integers);
     return fault;
@@ -1681,9 +1710,10 @@ static const char *read_exception_bits(Cursor *cursor, const Plane *mask, size_t
 
 static const char *count_exceptions(const Plane *mask, uint64_t exceptions)
 {
-    uint64_t ones = 0;
+    const uint32_t *bits = mask->integers;
+    size_t ones = 0;
     for (size_t i = 0; i < mask->count; i++)
-        ones += get(mask, i) % 2;
+        ones += bits[i] & 1;
     return ones == exceptions ? NULL : "the exception mask has not as many ones as there are exceptions";
 }
 
