@@ -25,6 +25,7 @@
    copied into each. */
 #if defined(_MSC_VER)
 #define APART __declspec(noinline)
+#define restrict __restrict  /* which only C11 knows there */
 #define PART __forceinline
 #elif defined(__GNUC__)
 #define APART __attribute__((noinline))
@@ -958,7 +959,7 @@ static Neighbours neighbours_of(const Interpolation *ip, unsigned axis, size_t c
 /* Adds 16 times the prediction along an axis to the sums of `count` values, which have the same neighbours. The first one
    is at `value`, and each is `apart` from the one before. */
 static PART void predict_apart(const Neighbours *axis, int linear, const uint32_t *value, size_t apart, size_t count,
-                                 uint32_t *restrict sums)
+                               uint32_t *restrict sums)
 {
     const size_t next = axis->next;
     const uint32_t *a = axis->has_a ? value - 3 * next : value, *b = value - next;
