@@ -401,77 +401,52 @@ typedef struct {
 
 /* ---- Tokens (§7) ----------------------------------------------------------------------------------------------- */
 
-/* What tokens with a symbol encode: an integer and, in runs, zeros behind it. The extra bits are added to the length of a
-   run, or to the magnitude of a difference that a token class encodes, the lowest bit as its sign. */
+/* What tokens with a symbol encode: an integer and, in runs, zeros behind it. The integer is a magnitude times 2, and 1 if
+   it is negative. The extra bits are added to the length of a run, or else to that number. */
 typedef struct {
-    uint64_t integer;
+    uint64_t doubled;
+    uint64_t mask;          /* as many bits 1 as there are extra bits */
     uint16_t run;
-    uint16_t run_mask;   /* all bits 1 if the extra bits are those of a run */
+    uint16_t run_mask;      /* all bits 1 if the extra bits are those of a run */
     uint8_t extra_bits;
-    uint8_t is_class;
-    uint8_t halving;     /* 1 for a token class; otherwise 63, so that the integer has no extra bits */
+    uint8_t unused[11];     /* so that a token has 32 bytes */
 } Token;
 
-/* `symbol` is counted from the first one of its kind. */
-static Token token_of_run(unsigned symbol, uint64_t integer)
-{
-    static const unsigned short start[15] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 512, 1024, 2048};
-    static const unsigned char bits[15] = {0, 0, 1, 1, 2, 2, 3, 3, 5, 6, 7, 8, 9, 10, 0};
-    Token token = {0, 0, 0xFFFF, 0, 0, 63};
-    token.integer = integer;
-    token.run = start[symbol];
-    token.extra_bits = bits[symbol];
-    return token;
-}
+#define TOKEN(doubled, bits, run, run_mask) \
+    {doubled, (bits) > 0 ? ~(uint64_t)0 >> (64 - (bits)) % 64 : 0, run, run_mask, bits, {0}}
+#define INTEGER(magnitude) TOKEN(2 * (magnitude), 0, 1, 0)
+#define NEGATIVE(magnitude) TOKEN(2 * (magnitude) + 1, 0, 1, 0)
+#define CLASS(start, bits) TOKEN(2 * (uint64_t)(start), bits, 1, 0)
+#define POWER(exponent, bits) TOKEN((uint64_t)2 << (exponent), bits, 1, 0)
+#define RUN(doubled, start, bits) TOKEN(doubled, bits, start, 0xFFFF)
+#define RUNS(doubled) \
+    RUN(doubled, 2, 0), RUN(doubled, 3, 0), RUN(doubled, 4, 1), RUN(doubled, 6, 1), RUN(doubled, 8, 2), \
+    RUN(doubled, 12, 2), RUN(doubled, 16, 3), RUN(doubled, 24, 3), RUN(doubled, 32, 5), RUN(doubled, 64, 6), \
+    RUN(doubled, 128, 7), RUN(doubled, 256, 8), RUN(doubled, 512, 9), RUN(doubled, 1024, 10), RUN(doubled, 2048, 0)
 
-static Token token_of_class(unsigned symbol)
-{
-    Token token = {0, 1, 0, 0, 1, 1};
-
-    if (symbol < 58) {
-        unsigned o = 4 + (symbol - 46) / 2, h = (symbol - 46) % 2;
-        token.integer = (1u << o) + (h << (o - 1));
-        token.extra_bits = (uint8_t)o;
-    } else if (symbol < 64) {
-        unsigned o = 10 + (symbol - 58);
-        token.integer = 1u << o;
-        token.extra_bits = (uint8_t)(o + 1);
-    } else if (symbol < 75) {
-        unsigned g = symbol - 64;
-        token.integer = (uint64_t)1 << (16 + 4 * g);
-        token.extra_bits = (uint8_t)(21 + 4 * g);
-    } else {
-        token.integer = (uint64_t)1 << 60;
-        token.extra_bits = 64;
-    }
-    return token;
-}
-
-static Token token_of_symbol(unsigned symbol)
-{
-    Token token = {0, 1, 0, 0, 0, 63};
-
-    if (symbol < 15)
-        return token_of_run(symbol, 0);
-    if (symbol >= 91)
-        return token_of_run(symbol - 91, 1);
-    if (symbol >= 76)
-        return token_of_run(symbol - 76, ~(uint64_t)0);
-    if (symbol >= 46)
-        return token_of_class(symbol);
-    token.integer = (uint64_t)symbol - 30;
-    return token;
-}
+static const Token tokens[SYMBOLS] = {
+    RUNS(0),
+    NEGATIVE(15), NEGATIVE(14), NEGATIVE(13), NEGATIVE(12), NEGATIVE(11), NEGATIVE(10), NEGATIVE(9), NEGATIVE(8),
+    NEGATIVE(7), NEGATIVE(6), NEGATIVE(5), NEGATIVE(4), NEGATIVE(3), NEGATIVE(2), NEGATIVE(1), INTEGER(0),
+    INTEGER(1), INTEGER(2), INTEGER(3), INTEGER(4), INTEGER(5), INTEGER(6), INTEGER(7), INTEGER(8),
+    INTEGER(9), INTEGER(10), INTEGER(11), INTEGER(12), INTEGER(13), INTEGER(14), INTEGER(15),
+    CLASS(16, 4), CLASS(24, 4), CLASS(32, 5), CLASS(48, 5), CLASS(64, 6), CLASS(96, 6),
+    CLASS(128, 7), CLASS(192, 7), CLASS(256, 8), CLASS(384, 8), CLASS(512, 9), CLASS(768, 9),
+    POWER(10, 11), POWER(11, 12), POWER(12, 13), POWER(13, 14), POWER(14, 15), POWER(15, 16),
+    POWER(16, 21), POWER(20, 25), POWER(24, 29), POWER(28, 33), POWER(32, 37), POWER(36, 41),
+    POWER(40, 45), POWER(44, 49), POWER(48, 53), POWER(52, 57), POWER(56, 61), POWER(60, 64),
+    RUNS(3),  /* of -1 */
+    RUNS(2),  /* of 1 */
+};
 
 /* ---- Codebooks (§8) -------------------------------------------------------------------------------------------- */
 
-/* For each string of 12 bits the symbol whose code begins it, times 16, and the length of that code. Two more bits say what
+/* For each string of 12 bits the symbol whose code begins it, times 32, and the length of that code. Two more bits say what
    the symbol's tokens may be besides an integer from −15 to 15. Long tokens have more than 56 extra bits. */
 enum { HAS_EXTRA_BITS = 1 << 14, IS_RUN_OR_LONG = 1 << 15 };
 
 typedef struct {
     uint16_t codes[1 << LONGEST_CODE];
-    Token tokens[SYMBOLS];
 } Book;
 
 static unsigned kind_of_symbol(unsigned symbol)
@@ -486,19 +461,17 @@ static unsigned kind_of_symbol(unsigned symbol)
 static const char *make_book(Book *book, const unsigned char lengths[SYMBOLS])
 {
     unsigned next = 0;
-    for (unsigned symbol = 0; symbol < SYMBOLS; symbol++) {
-        Token token = token_of_symbol(symbol);
-        book->tokens[symbol] = token;
-    }
     for (unsigned length = 1; length <= LONGEST_CODE; length++)
         for (unsigned symbol = 0; symbol < SYMBOLS; symbol++) {
-            unsigned strings = 1u << (LONGEST_CODE - length);
+            const unsigned strings = 1u << (LONGEST_CODE - length);
+            const unsigned code = symbol << 5 | length | kind_of_symbol(symbol);
             if (lengths[symbol] != length)
                 continue;
             if (strings > (1u << LONGEST_CODE) - next)
                 return "a book has more codes than there are bit strings";
-            while (strings-- > 0)
-                book->codes[next++] = (uint16_t)(symbol << 4 | length | kind_of_symbol(symbol));
+            for (unsigned i = 0; i < strings; i++)
+                book->codes[next + i] = (uint16_t)code;
+            next += strings;
         }
     return next == 1u << LONGEST_CODE ? NULL : "the code of a book is not complete";
 }
@@ -589,14 +562,14 @@ static PART void advance_all(Lanes *lanes, const Book *book, unsigned count)
     uint8_t needed = 0;
 
     for (unsigned l = 0; l < count; l++) {
-        lanes->available[l] = (uint8_t)(lanes->available[l] - (lanes->codes[l] & 15));  /* from at least 17 */
+        lanes->available[l] = (uint8_t)(lanes->available[l] - lanes->codes[l] % 32);  /* from at least 17 */
         needed = (uint8_t)(needed + (lanes->available[l] <= 16));
     }
     words = next_words(lanes, needed, copy);
     for (unsigned l = 0; l < count; l++) {
         const unsigned available = lanes->available[l];
         const uint64_t word = words[0] | (uint64_t)words[1] << 8;
-        const uint32_t buffer = lanes->buffer[l] << (lanes->codes[l] & 15) | (uint32_t)(word << (16 - available) % 64);
+        const uint32_t buffer = lanes->buffer[l] << lanes->codes[l] % 32 | (uint32_t)(word << (16 - available) % 64);
 
         lanes->buffer[l] = buffer;
         lanes->codes[l] = book->codes[buffer >> (32 - LONGEST_CODE)];
@@ -635,16 +608,14 @@ static PART uint64_t extra_of_token(const Token *token, Bits *bits, int far_from
 
     if (!far_from_end || token->extra_bits > 56)
         return next_bits(bits, token->extra_bits);
-    extra = number_of_8(bits->bytes + bits->at / 8) >> bits->at % 8 & (((uint64_t)1 << token->extra_bits) - 1);
+    extra = number_of_8(bits->bytes + bits->at / 8) >> bits->at % 8 & token->mask;
     bits->at += token->extra_bits;
     return extra;
 }
 
-/* The integer of a token. There is no branch for the token's kind, which no processor could foresee. */
-static PART uint64_t integer_of_token(const Token *token, uint64_t extra)
+static PART uint64_t integer_of_magnitude(uint64_t magnitude, uint64_t is_negative)
 {
-    const uint64_t sign = 0 - (extra & token->is_class);
-    return ((token->integer + (extra >> token->halving)) ^ sign) - sign;
+    return (magnitude ^ (0 - is_negative)) + is_negative;
 }
 
 /* Writes an integer of a plane of 32 or 64 bits. */
@@ -658,9 +629,18 @@ static PART void put_integer(void *integers, int is_narrow, size_t at, uint64_t 
 
 enum { GROUP = 8 };  /* lanes whose tokens are looked at together */
 
+/* What the tokens of a group may be, of the two bits of Book. */
+static PART unsigned kinds_of_group(const uint16_t codes[GROUP])
+{
+    unsigned all = 0;
+    for (unsigned i = 0; i < GROUP; i++)
+        all |= codes[i];
+    return all & (HAS_EXTRA_BITS | IS_RUN_OR_LONG);
+}
+
 /* Writes what a round's tokens encode behind the `*filled` integers that a block has already. Returns how many tokens it
    took to fill the block, or all. The zeros of runs are there: planes begin as zeros. `end` is that of the stream. */
-static PART unsigned write_round(void *integers, int is_narrow, size_t length, const Book *book, const Lanes *lanes,
+static PART unsigned write_round(void *integers, int is_narrow, size_t length, const Lanes *lanes,
                                  Bits *extra_bits, const unsigned char *end, size_t *filled)
 {
     const int far_from_end = extra_bits->at / 8 + 8 * (MOST_LANES + 1) <= (size_t)(end - extra_bits->bytes);
@@ -670,24 +650,25 @@ static PART unsigned write_round(void *integers, int is_narrow, size_t length, c
 
     while (l < lanes->lanes && at < length) {
         const uint16_t *const codes = lanes->codes + l;
-        unsigned kinds = far_from_end && length - at >= GROUP ? 0 : IS_RUN_OR_LONG;
+        const unsigned kinds = far_from_end && length - at >= GROUP ? kinds_of_group(codes) : IS_RUN_OR_LONG;
 
-        for (unsigned i = 0; i < GROUP; i++)
-            kinds |= codes[i];
-        if ((kinds & (HAS_EXTRA_BITS | IS_RUN_OR_LONG)) == 0) {
+        if (kinds == 0) {
             for (unsigned i = 0; i < GROUP; i++, l++)
-                put_integer(integers, is_narrow, at++, (uint64_t)(codes[i] >> 4) - 30);
+                put_integer(integers, is_narrow, at++, (uint64_t)(codes[i] >> 5) - 30);
         } else if ((kinds & IS_RUN_OR_LONG) == 0) {
             for (unsigned i = 0; i < GROUP; i++, l++) {
-                const Token *const token = &book->tokens[codes[i] >> 4 & 127];
-                put_integer(integers, is_narrow, at++, integer_of_token(token, extra_of_token(token, &bits, 1)));
+                const Token *const token = &tokens[codes[i] >> 5 & 127];
+                const uint64_t doubled = token->doubled + extra_of_token(token, &bits, 1);
+                put_integer(integers, is_narrow, at++, integer_of_magnitude(doubled / 2, doubled % 2));
             }
         } else {
             for (unsigned i = 0; i < GROUP && at < length; i++, l++) {
-                const Token *const token = &book->tokens[codes[i] >> 4 & 127];
+                const Token *const token = &tokens[codes[i] >> 5 & 127];
                 const uint64_t extra = extra_of_token(token, &bits, far_from_end);
-                put_integer(integers, is_narrow, at, integer_of_token(token, extra));
-                at += token->run + (size_t)(extra & token->run_mask);
+                const uint64_t of_run = extra & token->run_mask, others = extra - of_run;
+                const uint64_t magnitude = token->doubled / 2 + others / 2;  /* 2^63 at most, its double may not fit */
+                put_integer(integers, is_narrow, at, integer_of_magnitude(magnitude, (token->doubled + others) % 2));
+                at += token->run + (size_t)of_run;
             }
         }
     }
@@ -696,16 +677,16 @@ static PART unsigned write_round(void *integers, int is_narrow, size_t length, c
     return l;
 }
 
-APART static unsigned write_narrow_round(uint32_t *integers, size_t length, const Book *book, const Lanes *lanes,
+APART static unsigned write_narrow_round(uint32_t *integers, size_t length, const Lanes *lanes,
                                          Bits *extra_bits, const unsigned char *end, size_t *filled)
 {
-    return write_round(integers, 1, length, book, lanes, extra_bits, end, filled);
+    return write_round(integers, 1, length, lanes, extra_bits, end, filled);
 }
 
-APART static unsigned write_wide_round(uint64_t *integers, size_t length, const Book *book, const Lanes *lanes,
+APART static unsigned write_wide_round(uint64_t *integers, size_t length, const Lanes *lanes,
                                        Bits *extra_bits, const unsigned char *end, size_t *filled)
 {
-    return write_round(integers, 0, length, book, lanes, extra_bits, end, filled);
+    return write_round(integers, 0, length, lanes, extra_bits, end, filled);
 }
 
 static const char *read_block_of_tokens(Cursor *cursor, const Block *block, const Book *book, unsigned number_of_lanes)
@@ -723,10 +704,10 @@ static const char *read_block_of_tokens(Cursor *cursor, const Block *block, cons
     look_up(&lanes, book);
     for (;;) {
         if (block->plane->width == 32)
-            count = write_narrow_round((uint32_t *)integers + block->first, block->length, book, &lanes,
+            count = write_narrow_round((uint32_t *)integers + block->first, block->length, &lanes,
                                        &extra_bits, end, &filled);
         else
-            count = write_wide_round((uint64_t *)integers + block->first, block->length, book, &lanes,
+            count = write_wide_round((uint64_t *)integers + block->first, block->length, &lanes,
                                      &extra_bits, end, &filled);
         if (filled >= block->length)
             break;
@@ -735,7 +716,7 @@ static const char *read_block_of_tokens(Cursor *cursor, const Block *block, cons
     if (filled > block->length)
         return "a run reaches over the end of its block";
     for (unsigned l = 0; l < count; l++)
-        lanes.buffer[l] <<= lanes.codes[l] & 15;
+        lanes.buffer[l] <<= lanes.codes[l] % 32;
     TRY(check_end_of_lanes(&lanes));
     return bits_end_here(&extra_bits, 16) ? NULL : "the extra words of a block are not those of its extra bits";
 }
