@@ -35,8 +35,8 @@
 #define PART inline
 #endif
 
-/* Where gcc can, it compiles such a function twice, the second time for x86 processors with AVX2, of whose instructions it
-   makes loops. The one to call is chosen when the program is loaded. */
+/* Where gcc can, it compiles such a function twice, the second time with the instructions of x86 processors that have AVX2.
+   The one to call is chosen when the program is loaded. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
 #define TWICE __attribute__((target_clones("default", "avx2")))
 #else
@@ -613,6 +613,7 @@ static PART uint64_t extra_of_token(const Token *token, Bits *bits, int far_from
     return extra;
 }
 
+/* In two's complement. */
 static PART uint64_t integer_of_magnitude(uint64_t magnitude, uint64_t is_negative)
 {
     return (magnitude ^ (0 - is_negative)) + is_negative;
@@ -639,7 +640,10 @@ static PART unsigned kinds_of_group(const uint16_t codes[GROUP])
 }
 
 /* Writes what a round's tokens encode behind the `*filled` integers that a block has already. Returns how many tokens it
-   took to fill the block, or all. The zeros of runs are there: planes begin as zeros. `end` is that of the stream. */
+   took to fill the block, or all. The zeros of runs are there: planes begin as zeros. `end` is that of the stream.
+
+   Processors cannot foresee the kind of a token. So there is a branch for a group of tokens, the fewer kinds it has the
+   faster, and none for a token. Near the end of the block or the stream, every group is taken as one of all kinds. */
 static PART unsigned write_round(void *integers, int is_narrow, size_t length, const Lanes *lanes,
                                  Bits *extra_bits, const unsigned char *end, size_t *filled)
 {
@@ -666,7 +670,7 @@ static PART unsigned write_round(void *integers, int is_narrow, size_t length, c
                 const Token *const token = &tokens[codes[i] >> 5 & 127];
                 const uint64_t extra = extra_of_token(token, &bits, far_from_end);
                 const uint64_t of_run = extra & token->run_mask, others = extra - of_run;
-                const uint64_t magnitude = token->doubled / 2 + others / 2;  /* 2^63 at most, its double may not fit */
+                const uint64_t magnitude = token->doubled / 2 + others / 2;  /* twice as much might not fit */
                 put_integer(integers, is_narrow, at, integer_of_magnitude(magnitude, (token->doubled + others) % 2));
                 at += token->run + (size_t)of_run;
             }
