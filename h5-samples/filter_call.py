@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,7 +58,8 @@ class RoundTrip(NamedTuple):
 class Plugin:
     """The filter, with one buffer from malloc that it takes and gives back, as HDF5 does."""
 
-    def __init__(self, library: str | Path) -> None:
+    def __init__(self, library: str | Path, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.clock = clock
         self.library = ctypes.CDLL(str(library))
         self.library.H5PLget_plugin_info.restype = ctypes.POINTER(FilterClass)
         self.filter = self.library.H5PLget_plugin_info().contents.filter
@@ -79,9 +81,9 @@ class Plugin:
             self.allocate(data.nbytes)
         ctypes.memmove(self.buffer, data.ctypes.data, data.nbytes)
         values = (ctypes.c_uint * len(words))(*words)
-        start = time.perf_counter()
+        start = self.clock()
         length = self.filter(flags, len(words), values, data.nbytes, ctypes.byref(self.size), ctypes.byref(self.buffer))
-        seconds = time.perf_counter() - start
+        seconds = self.clock() - start
         if length == 0:
             raise RuntimeError(f"filter() failed on {data.nbytes} bytes with parameters {words}: see above")
         return seconds, length

@@ -1,13 +1,15 @@
-/* Gives the reader damaged streams, under sanitizers: mutate SEED ROUNDS FILE…
+/* Gives the reader damaged streams, under sanitizers: mutate SEED ROUNDS SECONDS FILE…
 
    A round takes one of the files, damages it in one to four places, makes its checksum right and reads it, into a buffer
    of the length that its header promises. Stream and values are in memory of exactly their length, so that the sanitizer
-   sees each byte beyond. In one round of eight an allocation fails (link with -Wl,--wrap=calloc). */
+   sees each byte beyond. In one round of eight an allocation fails (link with -Wl,--wrap=calloc). After that many seconds
+   no round begins. */
 #include "quire_reader.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const uint64_t longest_chunk = (uint64_t)1 << 22;
 
@@ -123,23 +125,25 @@ static unsigned char *load(const char *name, size_t *length)
 
 int main(int argc, char **argv)
 {
-    size_t files = (size_t)argc - 3, *lengths;
+    size_t files = (size_t)argc - 4, *lengths;
     unsigned char **streams;
-    unsigned long rounds, accepted = 0;
+    unsigned long rounds, done, accepted = 0;
+    time_t end;
 
-    if (argc < 4)
+    if (argc < 5)
         return 2;
     state = strtoul(argv[1], NULL, 10);
     rounds = strtoul(argv[2], NULL, 10);
+    end = time(NULL) + strtol(argv[3], NULL, 10);
     streams = malloc(files * sizeof *streams);
     lengths = malloc(files * sizeof *lengths);
     for (size_t i = 0; i < files; i++)
-        streams[i] = load(argv[i + 3], &lengths[i]);
-    for (unsigned long i = 0; i < rounds; i++) {
+        streams[i] = load(argv[i + 4], &lengths[i]);
+    for (done = 0; done < rounds && time(NULL) < end; done++) {
         size_t file = random_below(files);
         accepted += (unsigned long)round_accepts(streams[file], lengths[file]);
     }
-    printf("%lu damaged streams, %lu of them accepted\n", rounds, accepted);
+    printf("%lu damaged streams, %lu of them accepted\n", done, accepted);
     for (size_t i = 0; i < files; i++)
         free(streams[i]);
     free(streams);

@@ -2,20 +2,45 @@
    bytes and bits (§1.3), the header (§3), codebooks (§8), tokens (§7), lanes and bit planes (§9), planes (§4),
    prediction (§6), values (§5), bodies (§2 and §4).
 
-   A function that may find a fault returns NULL or the reason as a text. The reader is plain rather than fast. */
+   A function that may find a fault returns NULL or the reason as a text. Loops over many values do one thing each, over
+   rows of integers without branches, so that compilers make vector instructions of them. */
 #include "quire_reader.h"
 #include "quire_books.h"
 
+#include <fenv.h>
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* §5 asks for binary64, each operation rounded on its own: compile with -std=c99 -ffp-contract=off. */
-#if FLT_RADIX != 2 || DBL_MANT_DIG != 53 || DBL_MAX_EXP != 1024 || (FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 1)
-#error "double must be binary64, and its operations must be rounded to binary64"
+#if FLT_RADIX != 2 || DBL_MANT_DIG != 53 || DBL_MAX_EXP != 1024 || FLT_MANT_DIG != 24 || FLT_MAX_EXP != 128 \
+    || (FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 1)
+#error "float and double must be binary32 and binary64, and operations on double must be rounded to binary64"
 #endif
 #ifdef __FAST_MATH__
 #error "the format needs strict arithmetic: do not compile with -ffast-math"
+#endif
+
+/* For loops over many values. In a function apart, their variables are in registers. A part of several such functions is
+   copied into each. */
+#if defined(_MSC_VER)
+#define APART __declspec(noinline)
+#define restrict __restrict  /* which only C11 knows there */
+#define PART __forceinline
+#elif defined(__GNUC__)
+#define APART __attribute__((noinline))
+#define PART inline __attribute__((always_inline))
+#else
+#define APART
+#define PART inline
+#endif
+
+/* Where gcc can, it compiles such a function twice, the second time with the instructions of x86 processors that have AVX2.
+   The one to call is chosen when the program is loaded. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
+#define TWICE __attribute__((target_clones("default", "avx2")))
+#else
+#define TWICE
 #endif
 
 #define TRY(call) do { const char *fault_ = (call); if (fault_ != NULL) return fault_; } while (0)
@@ -56,6 +81,13 @@ static uint64_t number(const unsigned char *bytes, unsigned size)
     return value;
 }
 
+/* The same of 8 bytes, in the form that compilers make one load of. */
+static uint64_t number_of_8(const unsigned char *bytes)
+{
+    return (uint64_t)bytes[0] | (uint64_t)bytes[1] << 8 | (uint64_t)bytes[2] << 16 | (uint64_t)bytes[3] << 24
+        | (uint64_t)bytes[4] << 32 | (uint64_t)bytes[5] << 40 | (uint64_t)bytes[6] << 48 | (uint64_t)bytes[7] << 56;
+}
+
 static const char *take_number(Cursor *cursor, unsigned size, uint64_t *value)
 {
     const unsigned char *bytes;
@@ -76,6 +108,11 @@ static const char *take_padding(Cursor *cursor)
     return NULL;
 }
 
+static uint64_t low_bits(unsigned count)  /* a number whose lowest 1 to 64 bits are 1 */
+{
+    return ~(uint64_t)0 >> (64 - count);
+}
+
 /* A string of bits, which fill each byte from its least significant bit on. Behind its end bits are 0. They are counted
    too, so that who has read all that there should be can say whether it was too much. */
 typedef struct {
@@ -87,9 +124,14 @@ typedef struct {
 static uint64_t next_bits(Bits *bits, unsigned count)
 {
     uint64_t value = 0;
-    for (unsigned i = 0; i < count; i++, bits->at++)
+    unsigned taken;
+
+    for (unsigned i = 0; i < count; i += taken, bits->at += taken) {
+        const unsigned shift = bits->at % 8, left = count - i;
+        taken = left < 8 - shift ? left : 8 - shift;
         if (bits->at < bits->length)
-            value |= (uint64_t)(bits->bytes[bits->at / 8] >> bits->at % 8 & 1) << i;
+            value |= ((uint64_t)bits->bytes[bits->at / 8] >> shift & low_bits(taken)) << i;
+    }
     return value;
 }
 
@@ -104,16 +146,29 @@ static int bits_end_here(Bits *bits, unsigned unit)
     return 1;
 }
 
-static uint64_t low_bits(unsigned count)  /* a number whose lowest 1 to 64 bits are 1 */
-{
-    return ~(uint64_t)0 >> (64 - count);
-}
-
 /* The low `width` bits of a number as a two's complement one. (What a cast gives is the compiler's choice.) */
 static int64_t as_signed(uint64_t value, unsigned width)
 {
     value &= low_bits(width);
     return value >> (width - 1) == 0 ? (int64_t)value : -(int64_t)(low_bits(width) - value) - 1;
+}
+
+/* The same of a width of 32 or 64. gcc, clang and MSVC define these casts, and >> of negative numbers, as two's complement. */
+static int32_t signed_32(uint32_t value)
+{
+    return (int32_t)value;
+}
+
+static int64_t signed_64(uint64_t value)
+{
+    return (int64_t)value;
+}
+
+/* The magnitude of a number in two's complement; that of the least one is 2^31 − 1 here. */
+static int32_t magnitude_of(uint32_t value)
+{
+    const int32_t number = signed_32(value);
+    return number < 0 ? -(number + (number == INT32_MIN)) : number;
 }
 
 static double double_of_bits(uint64_t bits)
@@ -344,13 +399,62 @@ typedef struct {
     uint64_t extra_words;
 } Block;
 
+/* ---- Tokens (§7) ----------------------------------------------------------------------------------------------- */
+
+/* What tokens with a symbol encode: an integer and, in runs, zeros behind it. The integer is a magnitude times 2, and 1 if
+   it is negative. The extra bits are added to the length of a run, or else to that number. */
+typedef struct {
+    uint64_t doubled;
+    uint64_t mask;          /* as many bits 1 as there are extra bits */
+    uint16_t run;
+    uint16_t run_mask;      /* all bits 1 if the extra bits are those of a run */
+    uint8_t extra_bits;
+    uint8_t unused[11];     /* so that a token has 32 bytes */
+} Token;
+
+#define TOKEN(doubled, bits, run, run_mask) \
+    {doubled, (bits) > 0 ? ~(uint64_t)0 >> (64 - (bits)) % 64 : 0, run, run_mask, bits, {0}}
+#define INTEGER(magnitude) TOKEN(2 * (magnitude), 0, 1, 0)
+#define NEGATIVE(magnitude) TOKEN(2 * (magnitude) + 1, 0, 1, 0)
+#define CLASS(start, bits) TOKEN(2 * (uint64_t)(start), bits, 1, 0)
+#define POWER(exponent, bits) TOKEN((uint64_t)2 << (exponent), bits, 1, 0)
+#define RUN(doubled, start, bits) TOKEN(doubled, bits, start, 0xFFFF)
+#define RUNS(doubled) \
+    RUN(doubled, 2, 0), RUN(doubled, 3, 0), RUN(doubled, 4, 1), RUN(doubled, 6, 1), RUN(doubled, 8, 2), \
+    RUN(doubled, 12, 2), RUN(doubled, 16, 3), RUN(doubled, 24, 3), RUN(doubled, 32, 5), RUN(doubled, 64, 6), \
+    RUN(doubled, 128, 7), RUN(doubled, 256, 8), RUN(doubled, 512, 9), RUN(doubled, 1024, 10), RUN(doubled, 2048, 0)
+
+static const Token tokens[SYMBOLS] = {
+    RUNS(0),
+    NEGATIVE(15), NEGATIVE(14), NEGATIVE(13), NEGATIVE(12), NEGATIVE(11), NEGATIVE(10), NEGATIVE(9), NEGATIVE(8),
+    NEGATIVE(7), NEGATIVE(6), NEGATIVE(5), NEGATIVE(4), NEGATIVE(3), NEGATIVE(2), NEGATIVE(1), INTEGER(0),
+    INTEGER(1), INTEGER(2), INTEGER(3), INTEGER(4), INTEGER(5), INTEGER(6), INTEGER(7), INTEGER(8),
+    INTEGER(9), INTEGER(10), INTEGER(11), INTEGER(12), INTEGER(13), INTEGER(14), INTEGER(15),
+    CLASS(16, 4), CLASS(24, 4), CLASS(32, 5), CLASS(48, 5), CLASS(64, 6), CLASS(96, 6),
+    CLASS(128, 7), CLASS(192, 7), CLASS(256, 8), CLASS(384, 8), CLASS(512, 9), CLASS(768, 9),
+    POWER(10, 11), POWER(11, 12), POWER(12, 13), POWER(13, 14), POWER(14, 15), POWER(15, 16),
+    POWER(16, 21), POWER(20, 25), POWER(24, 29), POWER(28, 33), POWER(32, 37), POWER(36, 41),
+    POWER(40, 45), POWER(44, 49), POWER(48, 53), POWER(52, 57), POWER(56, 61), POWER(60, 64),
+    RUNS(3),  /* of -1 */
+    RUNS(2),  /* of 1 */
+};
+
 /* ---- Codebooks (§8) -------------------------------------------------------------------------------------------- */
 
-/* For each string of 12 bits the symbol whose code begins it, and the length of that code. */
+/* For each string of 12 bits the symbol whose code begins it, times 32, and the length of that code. Two more bits say what
+   the symbol's tokens may be besides an integer from −15 to 15. Long tokens have more than 56 extra bits. */
+enum { HAS_EXTRA_BITS = 1 << 14, IS_RUN_OR_LONG = 1 << 15 };
+
 typedef struct {
-    unsigned char symbol[1 << LONGEST_CODE];
-    unsigned char length[1 << LONGEST_CODE];
+    uint16_t codes[1 << LONGEST_CODE];
 } Book;
+
+static unsigned kind_of_symbol(unsigned symbol)
+{
+    if (symbol >= 15 && symbol < 46)
+        return 0;
+    return symbol >= 46 && symbol < 73 ? HAS_EXTRA_BITS : HAS_EXTRA_BITS | IS_RUN_OR_LONG;
+}
 
 /* Canonical codes, ordered by length and then by symbol number, divide the strings of 12 bits among them in this order.
    The code is complete if they leave none and need no more. */
@@ -359,13 +463,14 @@ static const char *make_book(Book *book, const unsigned char lengths[SYMBOLS])
     unsigned next = 0;
     for (unsigned length = 1; length <= LONGEST_CODE; length++)
         for (unsigned symbol = 0; symbol < SYMBOLS; symbol++) {
-            unsigned strings = 1u << (LONGEST_CODE - length);
+            const unsigned strings = 1u << (LONGEST_CODE - length);
+            const unsigned code = symbol << 5 | length | kind_of_symbol(symbol);
             if (lengths[symbol] != length)
                 continue;
             if (strings > (1u << LONGEST_CODE) - next)
                 return "a book has more codes than there are bit strings";
-            memset(book->symbol + next, (int)symbol, strings);
-            memset(book->length + next, (int)length, strings);
+            for (unsigned i = 0; i < strings; i++)
+                book->codes[next + i] = (uint16_t)code;
             next += strings;
         }
     return next == 1u << LONGEST_CODE ? NULL : "the code of a book is not complete";
@@ -398,77 +503,18 @@ static const char *read_custom_book(Cursor *cursor, Book *book)
     return make_book(book, lengths);
 }
 
-/* ---- Tokens (§7) ----------------------------------------------------------------------------------------------- */
-
-/* The difference that a token class encodes. */
-static uint64_t read_difference(unsigned symbol, Bits *extra_bits)
-{
-    uint64_t start, extra;
-    unsigned bits;
-
-    if (symbol < 58) {
-        unsigned o = 4 + (symbol - 46) / 2, h = (symbol - 46) % 2;
-        start = (1u << o) + (h << (o - 1));
-        bits = o;
-    } else if (symbol < 64) {
-        unsigned o = 10 + (symbol - 58);
-        start = 1u << o;
-        bits = o + 1;
-    } else if (symbol < 75) {
-        unsigned g = symbol - 64;
-        start = (uint64_t)1 << (16 + 4 * g);
-        bits = 21 + 4 * g;
-    } else {
-        start = (uint64_t)1 << 60;
-        bits = 64;
-    }
-    extra = next_bits(extra_bits, bits);
-    return extra % 2 == 0 ? start + extra / 2 : 0 - (start + extra / 2);
-}
-
-/* How many integers a run encodes; its symbol is counted from the first one of its kind. */
-static size_t read_run(unsigned symbol, Bits *extra_bits)
-{
-    static const unsigned short start[15] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 512, 1024, 2048};
-    static const unsigned char bits[15] = {0, 0, 1, 1, 2, 2, 3, 3, 5, 6, 7, 8, 9, 10, 0};
-    return start[symbol] + (size_t)next_bits(extra_bits, bits[symbol]);
-}
-
-/* Writes what a token encodes behind the `*filled` integers that the block has already. */
-static const char *read_token(unsigned symbol, Bits *extra_bits, const Block *block, size_t *filled)
-{
-    uint64_t integer = 0;
-    size_t run = 1;
-
-    if (symbol < 15) {
-        run = read_run(symbol, extra_bits);
-    } else if (symbol < 46) {
-        integer = (uint64_t)symbol - 30;
-    } else if (symbol < 76) {
-        integer = read_difference(symbol, extra_bits);
-    } else if (symbol < 91) {
-        integer = ~(uint64_t)0;
-        run = read_run(symbol - 76, extra_bits);
-    } else {
-        integer = 1;
-        run = read_run(symbol - 91, extra_bits);
-    }
-    if (run > block->length - *filled)
-        return "a run reaches over the end of its block";
-    put(block->plane, block->first + *filled, integer);  /* the run's zeros are there: planes begin as zeros */
-    *filled += run;
-    return NULL;
-}
-
 /* ---- Lanes (§9.1) ---------------------------------------------------------------------------------------------- */
+
+enum { MOST_LANES = 32 };
 
 typedef struct {
     const unsigned char *words;
     uint64_t count;  /* of the block's lane words */
     uint64_t at;
     unsigned lanes;  /* 8 or 32 */
-    uint32_t buffer[32];
-    unsigned available[32];
+    uint32_t buffer[MOST_LANES];
+    uint8_t available[MOST_LANES];
+    uint16_t codes[MOST_LANES];  /* those that begin the lanes, of Book */
 } Lanes;
 
 static uint32_t next_word(Lanes *lanes)
@@ -487,21 +533,59 @@ static void start_lanes(Lanes *lanes)
     }
 }
 
-static void refill_lanes(Lanes *lanes)
+static void look_up(Lanes *lanes, const Book *book)
 {
     for (unsigned l = 0; l < lanes->lanes; l++)
-        if (lanes->available[l] <= 16) {
-            lanes->buffer[l] |= next_word(lanes) << (16 - lanes->available[l]);
-            lanes->available[l] += 16;
-        }
+        lanes->codes[l] = book->codes[lanes->buffer[l] >> (32 - LONGEST_CODE)];
 }
 
-static unsigned next_symbol(Lanes *lanes, unsigned l, const Book *book)
+/* Where a round finds the `needed` next words. Those behind the block's words, which are 0, are in the copy, and a word
+   behind them, which may be looked at. */
+static const unsigned char *next_words(const Lanes *lanes, unsigned needed, unsigned char copy[2 * MOST_LANES + 2])
 {
-    unsigned begin = lanes->buffer[l] >> (32 - LONGEST_CODE);
-    lanes->buffer[l] <<= book->length[begin];
-    lanes->available[l] -= book->length[begin];  /* at least 17 before, as lanes are refilled */
-    return book->symbol[begin];
+    const uint64_t left = lanes->at < lanes->count ? lanes->count - lanes->at : 0;
+
+    if (needed < left)
+        return lanes->words + 2 * lanes->at;
+    memset(copy, 0, 2 * MOST_LANES + 2);
+    if (left > 0)
+        memcpy(copy, lanes->words + 2 * lanes->at, 2 * (size_t)left);
+    return copy;
+}
+
+/* Takes the codes of all lanes, refills these, and looks up the next codes, without a branch for each lane. A word that a
+   lane does not need is shifted beyond its buffer. */
+static PART void advance_all(Lanes *lanes, const Book *book, unsigned count)
+{
+    unsigned char copy[2 * MOST_LANES + 2];
+    const unsigned char *words;
+    uint8_t needed = 0;
+
+    for (unsigned l = 0; l < count; l++) {
+        lanes->available[l] = (uint8_t)(lanes->available[l] - lanes->codes[l] % 32);  /* from at least 17 */
+        needed = (uint8_t)(needed + (lanes->available[l] <= 16));
+    }
+    words = next_words(lanes, needed, copy);
+    for (unsigned l = 0; l < count; l++) {
+        const unsigned available = lanes->available[l];
+        const uint64_t word = words[0] | (uint64_t)words[1] << 8;
+        const uint32_t buffer = lanes->buffer[l] << lanes->codes[l] % 32 | (uint32_t)(word << (16 - available) % 64);
+
+        lanes->buffer[l] = buffer;
+        lanes->codes[l] = book->codes[buffer >> (32 - LONGEST_CODE)];
+        words += available <= 16 ? 2 : 0;
+    }
+    for (unsigned l = 0; l < count; l++)
+        lanes->available[l] = (uint8_t)(lanes->available[l] + (lanes->available[l] <= 16 ? 16 : 0));
+    lanes->at += needed;
+}
+
+APART TWICE static void advance_lanes(Lanes *lanes, const Book *book)
+{
+    if (lanes->lanes == MOST_LANES)
+        advance_all(lanes, book, MOST_LANES);
+    else
+        advance_all(lanes, book, 8);
 }
 
 static const char *check_end_of_lanes(const Lanes *lanes)
@@ -516,21 +600,127 @@ static const char *check_end_of_lanes(const Lanes *lanes)
     return NULL;
 }
 
+/* The extra bits of a token. Far from the end of the stream, one load of 8 bytes has up to 56 of them. What is behind the
+   block's extra words is no fault yet: bits_end_here finds it. */
+static PART uint64_t extra_of_token(const Token *token, Bits *bits, int far_from_end)
+{
+    uint64_t extra;
+
+    if (!far_from_end || token->extra_bits > 56)
+        return next_bits(bits, token->extra_bits);
+    extra = number_of_8(bits->bytes + bits->at / 8) >> bits->at % 8 & token->mask;
+    bits->at += token->extra_bits;
+    return extra;
+}
+
+/* In two's complement. */
+static PART uint64_t integer_of_magnitude(uint64_t magnitude, uint64_t is_negative)
+{
+    return (magnitude ^ (0 - is_negative)) + is_negative;
+}
+
+/* Writes an integer of a plane of 32 or 64 bits. */
+static PART void put_integer(void *integers, int is_narrow, size_t at, uint64_t integer)
+{
+    if (is_narrow)
+        ((uint32_t *)integers)[at] = (uint32_t)integer;
+    else
+        ((uint64_t *)integers)[at] = integer;
+}
+
+enum { GROUP = 8 };  /* lanes whose tokens are looked at together */
+
+/* What the tokens of a group may be, of the two bits of Book. */
+static PART unsigned kinds_of_group(const uint16_t codes[GROUP])
+{
+    unsigned all = 0;
+    for (unsigned i = 0; i < GROUP; i++)
+        all |= codes[i];
+    return all & (HAS_EXTRA_BITS | IS_RUN_OR_LONG);
+}
+
+/* Writes what a round's tokens encode behind the `*filled` integers that a block has already. Returns how many tokens it
+   took to fill the block, or all. The zeros of runs are there: planes begin as zeros. `end` is that of the stream.
+
+   Processors cannot foresee the kind of a token. So there is a branch for a group of tokens, the fewer kinds it has the
+   faster, and none for a token. Near the end of the block or the stream, every group is taken as one of all kinds. */
+static PART unsigned write_round(void *integers, int is_narrow, size_t length, const Lanes *lanes,
+                                 Bits *extra_bits, const unsigned char *end, size_t *filled)
+{
+    const int far_from_end = extra_bits->at / 8 + 8 * (MOST_LANES + 1) <= (size_t)(end - extra_bits->bytes);
+    Bits bits = *extra_bits;
+    size_t at = *filled;
+    unsigned l = 0;
+
+    while (l < lanes->lanes && at < length) {
+        const uint16_t *const codes = lanes->codes + l;
+        const unsigned kinds = far_from_end && length - at >= GROUP ? kinds_of_group(codes) : IS_RUN_OR_LONG;
+
+        if (kinds == 0) {
+            for (unsigned i = 0; i < GROUP; i++, l++)
+                put_integer(integers, is_narrow, at++, (uint64_t)(codes[i] >> 5) - 30);
+        } else if ((kinds & IS_RUN_OR_LONG) == 0) {
+            for (unsigned i = 0; i < GROUP; i++, l++) {
+                const Token *const token = &tokens[codes[i] >> 5 & 127];
+                const uint64_t doubled = token->doubled + extra_of_token(token, &bits, 1);
+                put_integer(integers, is_narrow, at++, integer_of_magnitude(doubled / 2, doubled % 2));
+            }
+        } else {
+            for (unsigned i = 0; i < GROUP && at < length; i++, l++) {
+                const Token *const token = &tokens[codes[i] >> 5 & 127];
+                const uint64_t extra = extra_of_token(token, &bits, far_from_end);
+                const uint64_t of_run = extra & token->run_mask, others = extra - of_run;
+                const uint64_t magnitude = token->doubled / 2 + others / 2;  /* twice as much might not fit */
+                put_integer(integers, is_narrow, at, integer_of_magnitude(magnitude, (token->doubled + others) % 2));
+                at += token->run + (size_t)of_run;
+            }
+        }
+    }
+    extra_bits->at = bits.at;
+    *filled = at;
+    return l;
+}
+
+APART static unsigned write_narrow_round(uint32_t *integers, size_t length, const Lanes *lanes,
+                                         Bits *extra_bits, const unsigned char *end, size_t *filled)
+{
+    return write_round(integers, 1, length, lanes, extra_bits, end, filled);
+}
+
+APART static unsigned write_wide_round(uint64_t *integers, size_t length, const Lanes *lanes,
+                                       Bits *extra_bits, const unsigned char *end, size_t *filled)
+{
+    return write_round(integers, 0, length, lanes, extra_bits, end, filled);
+}
+
 static const char *read_block_of_tokens(Cursor *cursor, const Block *block, const Book *book, unsigned number_of_lanes)
 {
-    Lanes lanes = {NULL, block->lane_words, 0, number_of_lanes, {0}, {0}};
+    Lanes lanes = {NULL, block->lane_words, 0, number_of_lanes, {0}, {0}, {0}};
     Bits extra_bits = {NULL, block->extra_words * 16, 0};
+    const unsigned char *const end = cursor->bytes + cursor->length;
+    void *const integers = block->plane->integers;
     size_t filled = 0;
+    unsigned count;
 
     TRY(take(cursor, block->lane_words * 2, &lanes.words));
     TRY(take(cursor, block->extra_words * 2, &extra_bits.bytes));
     start_lanes(&lanes);
-    while (filled < block->length) {
-        for (unsigned l = 0; l < lanes.lanes && filled < block->length; l++)
-            TRY(read_token(next_symbol(&lanes, l, book), &extra_bits, block, &filled));
-        if (filled < block->length)
-            refill_lanes(&lanes);
+    look_up(&lanes, book);
+    for (;;) {
+        if (block->plane->width == 32)
+            count = write_narrow_round((uint32_t *)integers + block->first, block->length, &lanes,
+                                       &extra_bits, end, &filled);
+        else
+            count = write_wide_round((uint64_t *)integers + block->first, block->length, &lanes,
+                                     &extra_bits, end, &filled);
+        if (filled >= block->length)
+            break;
+        advance_lanes(&lanes, book);
     }
+    if (filled > block->length)
+        return "a run reaches over the end of its block";
+    for (unsigned l = 0; l < count; l++)
+        lanes.buffer[l] <<= lanes.codes[l] % 32;
     TRY(check_end_of_lanes(&lanes));
     return bits_end_here(&extra_bits, 16) ? NULL : "the extra words of a block are not those of its extra bits";
 }
@@ -664,17 +854,55 @@ static const char *read_block_of_bit_planes(Cursor *cursor, const Block *block)
 
 /* ---- Prediction by differences (§6.1) -------------------------------------------------------------------------- */
 
-/* Prefix sums along each axis of the set. In C order each integer finds the sum before it ready. */
+/* Prefix sums along rows of the fastest axis, or of rows along another axis: each gets the one before added. */
+APART TWICE static void sum_up_narrow(uint32_t *integers, size_t row, size_t end)
+{
+    uint32_t sum = 0;
+
+    if (row == 1)
+        for (size_t i = 0; i < end; i++)
+            integers[i] = sum += integers[i];
+    else
+        for (size_t at = row; at < end; at += row)
+            for (size_t i = 0; i < row; i++)
+                integers[at + i] += integers[at + i - row];
+}
+
+APART TWICE static void sum_up_wide(uint64_t *integers, size_t row, size_t end)
+{
+    uint64_t sum = 0;
+
+    if (row == 1)
+        for (size_t i = 0; i < end; i++)
+            integers[i] = sum += integers[i];
+    else
+        for (size_t at = row; at < end; at += row)
+            for (size_t i = 0; i < row; i++)
+                integers[at + i] += integers[at + i - row];
+}
+
+/* Prefix sums along each axis of the set. */
 static void sum_up(Plane *plane, unsigned set)
 {
-    size_t stride = 1;
-    for (unsigned axis = 0; axis < plane->rank; stride *= plane->extents[axis++])
-        for (size_t i = stride; (set >> axis & 1) == 1 && i < plane->count; i++)
-            if (i / stride % plane->extents[axis] != 0)
-                put(plane, i, get(plane, i) + get(plane, i - stride));
+    size_t row = 1, rows;
+    for (unsigned axis = 0; axis < plane->rank; axis++, row = rows) {
+        rows = row * plane->extents[axis];
+        for (size_t first = 0; (set >> axis & 1) == 1 && rows > row && first < plane->count; first += rows)
+            if (plane->width == 32)
+                sum_up_narrow((uint32_t *)plane->integers + first, row, rows);
+            else
+                sum_up_wide((uint64_t *)plane->integers + first, row, rows);
+    }
 }
 
 /* ---- Prediction by interpolation (§6.2) ------------------------------------------------------------------------ */
+
+enum { STRIP = 256 };  /* values that a step of a loop has in arrays of its own */
+
+typedef struct {
+    size_t index;  /* of the first value */
+    size_t count;
+} Row;
 
 typedef struct {
     unsigned rough;             /* set of axes */
@@ -687,75 +915,204 @@ typedef struct {
     size_t level_extents[4];    /* G */
     const uint32_t *residuals;  /* the next one */
     uint32_t *positions;
+    size_t rows_ready;          /* of this class, with predictions, but without positions */
+    size_t values_ready;
+    Row rows[STRIP];
+    uint32_t predictions[STRIP];
 } Interpolation;
 
-static int64_t divide_down(int64_t dividend, int64_t divisor)
-{
-    return dividend >= 0 ? dividend / divisor : -((divisor - 1 - dividend) / divisor);
-}
-
-/* 16 times the prediction along one axis, for the value at `index`; `*has_c` says whether the neighbour c exists. */
-static uint32_t predict_along(const Interpolation *ip, size_t index, size_t coordinate, unsigned axis, int *has_c)
-{
-    const size_t next = ip->strides[axis] << ip->level, extent = ip->level_extents[axis];
-    const int has_a = coordinate >= 3, has_d = coordinate + 3 < extent;
-    const uint32_t a = has_a ? ip->positions[index - 3 * next] : 0;
-    const uint32_t b = ip->positions[index - next];
-    uint32_t c, d;
-
-    *has_c = coordinate + 1 < extent;
-    if (!*has_c)
-        return has_a && !ip->linear ? 24 * b - 8 * a : 16 * b;
-    c = ip->positions[index + next];
-    d = has_d ? ip->positions[index + 3 * next] : 0;
-    if (ip->linear || (!has_a && !has_d))
-        return 8 * b + 8 * c;
-    if (has_a && has_d)
-        return 9 * b + 9 * c - a - d;
-    return has_a ? 12 * b + 6 * c - 2 * a : 6 * b + 12 * c - 2 * d;
-}
-
-/* The position of the grid (§5.2) that is nearest to a position. */
-static uint32_t on_grid(const Interpolation *ip, uint32_t position)
-{
-    const uint32_t magnitude = position >> 31 == 0 ? position : 0 - position;
-    uint32_t apart = 1;
-
-    if (ip->spacing_grows)
-        apart = magnitude < 1 << 13 ? 1 : magnitude < 1 << 14 ? 2 : magnitude < 1 << 15 ? 4 : 8;
-    return (position + apart / 2) & ~(apart - 1);
-}
-
-/* The prediction of a value of parity class `set` from all axes that count. */
-static uint32_t predict(const Interpolation *ip, size_t index, const size_t at[4], unsigned set)
-{
-    unsigned axes = (set & ~ip->rough) != 0 ? set & ~ip->rough : set;
-    uint32_t sum[2] = {0, 0}, count[2] = {0, 0};  /* of the axes along which c is missing, and of the others */
+/* The neighbours of values along one axis. */
+typedef struct {
+    size_t next;  /* how far b and c are from the value; a and d are thrice as far */
+    int has_a;
     int has_c;
+    int has_d;
+} Neighbours;
 
-    for (unsigned axis = 0; axis < 4; axis++)
-        if ((axes >> axis & 1) == 1) {
-            uint32_t sixteenfold = predict_along(ip, index, at[axis], axis, &has_c);
-            sum[has_c] += sixteenfold;
-            count[has_c]++;
-        }
-    has_c = count[1] > 0;
-    return (uint32_t)divide_down(as_signed(sum[has_c] + 8 * count[has_c], 32), 16 * (int64_t)count[has_c]);
+static Neighbours neighbours_of(const Interpolation *ip, unsigned axis, size_t coordinate)
+{
+    const size_t extent = ip->level_extents[axis];
+    Neighbours found = {0, 0, 0, 0};
+
+    found.next = ip->strides[axis] << ip->level;
+    found.has_a = coordinate >= 3;
+    found.has_c = coordinate + 1 < extent;
+    found.has_d = coordinate + 3 < extent;
+    return found;
+}
+
+/* Adds 16 times the prediction along an axis to the sums of `count` values, which have the same neighbours. The first one
+   is at `value`, and each is `apart` from the one before. */
+static PART void predict_apart(const Neighbours *axis, int linear, const uint32_t *value, size_t apart, size_t count,
+                               uint32_t *restrict sums)
+{
+    const size_t next = axis->next;
+    const uint32_t *a = axis->has_a ? value - 3 * next : value, *b = value - next;
+    const uint32_t *c = axis->has_c ? value + next : value, *d = axis->has_d ? value + 3 * next : value;
+
+    if (!axis->has_c && (linear || !axis->has_a))
+        for (size_t i = 0; i < count; i++)
+            sums[i] += 16 * b[i * apart];
+    else if (!axis->has_c)
+        for (size_t i = 0; i < count; i++)
+            sums[i] += 24 * b[i * apart] - 8 * a[i * apart];
+    else if (linear || (!axis->has_a && !axis->has_d))
+        for (size_t i = 0; i < count; i++)
+            sums[i] += 8 * (b[i * apart] + c[i * apart]);
+    else if (!axis->has_d)
+        for (size_t i = 0; i < count; i++)
+            sums[i] += 12 * b[i * apart] + 6 * c[i * apart] - 2 * a[i * apart];
+    else if (!axis->has_a)
+        for (size_t i = 0; i < count; i++)
+            sums[i] += 6 * b[i * apart] + 12 * c[i * apart] - 2 * d[i * apart];
+    else
+        for (size_t i = 0; i < count; i++)
+            sums[i] += 9 * (b[i * apart] + c[i * apart]) - a[i * apart] - d[i * apart];
+}
+
+/* The same. Most values are those of level 0, for which compilers make vector instructions. */
+APART TWICE static void predict_along(const Neighbours *axis, int linear, const uint32_t *value, size_t apart, size_t count,
+                                uint32_t *sums)
+{
+    if (apart == 2)
+        predict_apart(axis, linear, value, 2, count, sums);
+    else
+        predict_apart(axis, linear, value, apart, count, sums);
+}
+
+/* The same along the row itself, from a coordinate on: a and d are missing at its ends. */
+static void predict_along_row(const Interpolation *ip, size_t coordinate, const uint32_t *value, size_t count,
+                              uint32_t *sums)
+{
+    const size_t apart = (size_t)2 << ip->level, extent = ip->level_extents[0];
+    size_t equal;  /* values with the same neighbours */
+
+    for (size_t i = 0; i < count; i += equal, coordinate += 2 * equal) {
+        const Neighbours found = neighbours_of(ip, 0, coordinate);
+        equal = found.has_a && found.has_d ? (extent - 4 - coordinate) / 2 + 1 : 1;
+        equal = equal < count - i ? equal : count - i;
+        predict_along(&found, ip->linear, value + i * apart, apart, equal, sums + i);
+    }
+}
+
+/* The sums of `axes` axes become predictions. */
+APART TWICE static void divide_sums(uint32_t *sums, size_t count, unsigned axes)
+{
+    for (size_t i = 0; i < count; i++)
+        sums[i] += 8 * axes;
+    if (axes == 3)
+        for (size_t i = 0; i < count; i++)
+            sums[i] = (uint32_t)(signed_32(sums[i]) / 48 - (signed_32(sums[i]) % 48 < 0));
+    else
+        for (size_t i = 0; i < count; i++)
+            sums[i] = (uint32_t)(signed_32(sums[i]) >> (axes == 1 ? 4 : axes == 2 ? 5 : 6));
+}
+
+/* The positions of `count` values from their predictions and residuals, in place of the predictions: the prediction and
+   `worth` times the residual, or what an escape says. Where spacing grows, a residual is worth 8 from 2^13 on, and the
+   position becomes the nearest one of the grid (§5.2). */
+APART TWICE static void positions_of_residuals(uint32_t *positions, const uint32_t *residuals, size_t count, uint32_t worth,
+                                         int spacing_grows)
+{
+    const uint32_t growing = spacing_grows ? 7 : 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t prediction = positions[i], residual = residuals[i];
+        const int32_t magnitude = magnitude_of(prediction), size = magnitude_of(residual);
+        const uint32_t units = residual * (growing != 0 && magnitude >= 1 << 13 ? 8 : worth);
+        const uint32_t position = prediction + (size < 65536 ? units : residual - 98304);
+        const int32_t far = magnitude_of(position);
+        const int less_1 = (far >= 1 << 13) + 2 * (far >= 1 << 14) + 4 * (far >= 1 << 15);
+        const uint32_t apart_less_1 = (uint32_t)less_1 & growing;
+
+        positions[i] = (position + (apart_less_1 + 1) / 2) & ~apart_less_1;
+    }
 }
 
 /* S: the positions that a residual of 1 is worth. */
-static uint32_t worth_at(const Interpolation *ip, uint32_t prediction)
+static uint32_t worth_of_level(const Interpolation *ip)
 {
     static const uint32_t of_levels[3][4] = {{8, 8, 8, 8}, {8, 6, 4, 3}, {8, 4, 2, 1}};
-    const uint32_t magnitude = prediction >> 31 == 0 ? prediction : 0 - prediction;
-
-    return ip->spacing_grows && magnitude >= 1 << 13 ? 8 : of_levels[ip->worth][ip->level < 3 ? ip->level : 3];
+    return of_levels[ip->worth][ip->level < 3 ? ip->level : 3];
 }
 
-static uint32_t position_of_residual(const Interpolation *ip, uint32_t prediction, uint32_t residual)
+/* Restores the values that have predictions. */
+APART TWICE static void restore_rows(Interpolation *ip)
 {
-    int64_t e = as_signed(residual, 32);
-    return on_grid(ip, e > -65536 && e < 65536 ? prediction + worth_at(ip, prediction) * residual : prediction + residual - 98304);
+    const size_t apart = (size_t)2 << ip->level;
+    const uint32_t *positions = ip->predictions;
+
+    positions_of_residuals(ip->predictions, ip->residuals, ip->values_ready, worth_of_level(ip), ip->spacing_grows);
+    ip->residuals += ip->values_ready;
+    for (size_t row = 0; row < ip->rows_ready; row++) {
+        uint32_t *value = ip->positions + ip->rows[row].index;
+        for (size_t i = 0; i < ip->rows[row].count; i++)
+            value[i * apart] = *positions++;
+    }
+    ip->rows_ready = ip->values_ready = 0;
+}
+
+/* Along which axes the values of a row of a parity class are interpolated: its own, and others, with the neighbours there. */
+typedef struct {
+    int along_row;
+    unsigned others;
+    Neighbours across[3];
+    int across_has_c;  /* along one of the others */
+} Axes;
+
+/* Predicts values of a row, from the coordinate x on. If no axis across has c, all of them have c along the row, or none. */
+static void predict_row(Interpolation *ip, Row row, const Axes *axes, size_t x)
+{
+    const uint32_t *value = ip->positions + row.index;
+    const size_t with_c = (ip->level_extents[0] - x) / 2;
+    const int has_c = axes->across_has_c || (axes->along_row && with_c > 0);
+    size_t along = axes->along_row ? row.count : 0;  /* values for which the row's axis counts */
+    uint32_t *sums;
+    unsigned used = 0;
+
+    if (axes->across_has_c && along > with_c)
+        along = with_c;
+    if (ip->values_ready + row.count > STRIP)
+        restore_rows(ip);
+    sums = ip->predictions + ip->values_ready;
+    ip->rows[ip->rows_ready++] = row;
+    ip->values_ready += row.count;
+    memset(sums, 0, row.count * sizeof *sums);
+    for (unsigned i = 0; i < axes->others; i++)
+        if (axes->across[i].has_c == has_c) {
+            predict_along(&axes->across[i], ip->linear, value, (size_t)2 << ip->level, row.count, sums);
+            used++;
+        }
+    if (along > 0)
+        predict_along_row(ip, x, value, along, sums);
+    divide_sums(sums, along, used + 1);
+    divide_sums(sums + along, row.count - along, used);
+}
+
+/* Predicts the values of a parity class with these coordinates along all axes but the fastest. */
+static void predict_rows(Interpolation *ip, unsigned set, const size_t at[4])
+{
+    const unsigned counted = (set & ~ip->rough) != 0 ? set & ~ip->rough : set;
+    const size_t extent = ip->level_extents[0];
+    Axes axes = {0};
+    Row row = {0, 0};
+
+    axes.along_row = counted & 1;
+    for (unsigned axis = 1; axis < 4; axis++) {
+        row.index += (at[axis] << ip->level) * ip->strides[axis];
+        if ((counted >> axis & 1) == 1) {
+            axes.across[axes.others] = neighbours_of(ip, axis, at[axis]);
+            axes.across_has_c |= axes.across[axes.others++].has_c;
+        }
+    }
+    row.index += (size_t)(set & 1) << ip->level;
+    for (size_t x = set & 1; x < extent; x += 2 * row.count, row.index += row.count * ((size_t)2 << ip->level)) {
+        row.count = (extent - x + 1) / 2;
+        if (axes.along_row && axes.others > 0 && !axes.across_has_c && row.count > 1 && extent % 2 == 0)
+            row.count--;  /* the last value has no c */
+        row.count = row.count < STRIP ? row.count : STRIP;
+        predict_row(ip, row, &axes, x);
+    }
 }
 
 /* Restores the values of a parity class, in C order: coordinates are odd along the axes of the set, otherwise even. */
@@ -767,12 +1124,8 @@ static void restore_class(Interpolation *ip, unsigned set)
     for (at[3] = set >> 3 & 1; at[3] < extents[3]; at[3] += 2)
         for (at[2] = set >> 2 & 1; at[2] < extents[2]; at[2] += 2)
             for (at[1] = set >> 1 & 1; at[1] < extents[1]; at[1] += 2)
-                for (at[0] = set & 1; at[0] < extents[0]; at[0] += 2) {
-                    size_t index = 0;
-                    for (unsigned axis = 0; axis < 4; axis++)
-                        index += (at[axis] << ip->level) * ip->strides[axis];
-                    ip->positions[index] = position_of_residual(ip, predict(ip, index, at, set), *ip->residuals++);
-                }
+                predict_rows(ip, set, at);
+    restore_rows(ip);
 }
 
 static unsigned axes_of(unsigned set)
@@ -806,9 +1159,10 @@ static unsigned last_level(const size_t extents[4])
 /* Replaces a plane's residuals by the positions in C order. */
 static const char *interpolate(Plane *plane, unsigned predictor, int spacing_grows)
 {
-    Interpolation ip = {0};
+    Interpolation ip;
     size_t stride = 1;
 
+    ip.rows_ready = ip.values_ready = 0;
     ip.positions = calloc(plane->count, sizeof *ip.positions);
     if (ip.positions == NULL)
         return no_memory;
@@ -821,7 +1175,7 @@ static const char *interpolate(Plane *plane, unsigned predictor, int spacing_gro
     for (unsigned axis = 0; axis < 4; stride *= plane->extents[axis++])
         ip.strides[axis] = stride;
     ip.level = last_level(ip.extents);
-    ip.positions[0] = position_of_residual(&ip, 0, *ip.residuals++);
+    positions_of_residuals(ip.positions, ip.residuals++, 1, worth_of_level(&ip), spacing_grows);
     while (ip.level-- > 0)
         restore_level(&ip);
     free(plane->integers);
@@ -945,10 +1299,8 @@ typedef struct {
     const quire_chunk *chunk;
     const Type *type;
     double step;            /* quantized, logarithmic */
-    int has_lower_limit;    /* quantized */
-    int has_upper_limit;
-    uint64_t lower_limit;   /* its value */
-    uint64_t upper_limit;
+    double lower_limit;     /* quantized; infinite if there is none */
+    double upper_limit;
     uint64_t integer_step;  /* steps */
     uint64_t offset;        /* logarithmic */
     uint64_t divisor;       /* decimal */
@@ -983,20 +1335,48 @@ static uint64_t round_to_type(double value, const Type *type)
     return sign | (rounded < infinity ? rounded : infinity);
 }
 
-/* §5.1 */
-static uint64_t value_of_difference_grid(const Grid *grid, uint64_t code)
+/* §5.1: a value below the lower limit becomes that, then one above the upper limit that one. The limits are values of the
+   type, so that it does not matter whether values are rounded to the type before or after this. */
+static PART double within_limits(double value, double lower, double upper)
 {
-    return round_to_type((double)as_signed(code, grid->type->width) * grid->step, grid->type);
+    value = value < lower ? lower : value;
+    return value > upper ? upper : value;
+}
+
+/* Codes, converted to binary64. */
+APART TWICE static void numbers_of_codes(const Plane *plane, size_t first, size_t count, double *numbers)
+{
+    const uint32_t *narrow = plane->integers;
+    const uint64_t *wide = plane->integers;
+
+    if (plane->width == 32)
+        for (size_t i = 0; i < count; i++)
+            numbers[i] = signed_32(narrow[first + i]);
+    else
+        for (size_t i = 0; i < count; i++)
+            numbers[i] = (double)signed_64(wide[first + i]);
+}
+
+/* §5.1: codes become codes × step. */
+APART TWICE static void values_of_difference_grid(const Grid *grid, size_t count, double *values)
+{
+    const double step = grid->step, lower = grid->lower_limit, upper = grid->upper_limit;
+    for (size_t i = 0; i < count; i++)
+        values[i] = within_limits(values[i] * step, lower, upper);
 }
 
 /* §5.2: the fine grid of interpolation. Sums wrap to 32 bits. */
-static uint64_t value_of_position(const Grid *grid, uint32_t position)
+APART TWICE static void values_of_positions(const Grid *grid, const uint32_t *positions, size_t count, double *values)
 {
-    double spacing = grid->step * double_of_bits(0x3FBFF7F9FB7C9D76u);
-    int64_t steps = divide_down(as_signed((uint32_t)(position + 4), 32), 8);
-    int64_t rest = as_signed((uint32_t)(position - 8 * (uint32_t)steps), 32);
-    double whole = (double)steps * grid->step, part = (double)rest * spacing;
-    return round_to_type(whole + part, grid->type);
+    const double step = grid->step, lower = grid->lower_limit, upper = grid->upper_limit;
+    const double spacing = step * double_of_bits(0x3FBFF7F9FB7C9D76u);
+
+    for (size_t i = 0; i < count; i++) {
+        const int32_t steps = signed_32(positions[i] + 4) >> 3;
+        const int32_t rest = signed_32(positions[i] - 8 * (uint32_t)steps);
+        const double whole = steps * step, part = rest * spacing;
+        values[i] = within_limits(whole + part, lower, upper);
+    }
 }
 
 /* §5.3: an integer is its code; of a negative floating-point number all bits but the sign are inverted. */
@@ -1031,19 +1411,15 @@ static double power_of_2(int n)
 
 /* §5.5: exp2(y), which is 2^y, from the terms t_0 to t_last. A sum with 1.5 × 2^52 is rounded to an integer, half to even,
    as it has no bits for a fraction. */
-static double rounded_power_of_2(double y, int last)
+static double rounded_power_of_2(double y, const double terms[15], int last)
 {
-    const double ln_2 = double_of_bits(0x3FE62E42FEFA39EFu), no_fraction = 6755399441055744.0;
-    double terms[15] = {1}, n, f, p;
+    const double no_fraction = 6755399441055744.0;
+    double n, f, p;
 
     y = y < -2000 ? -2000 : y > 2000 ? 2000 : y;
     n = y + no_fraction;
     n -= no_fraction;
     f = y - n;
-    for (int i = 1; i <= last; i++) {
-        double product = terms[i - 1] * ln_2;
-        terms[i] = product / i;
-    }
     p = terms[last];
     for (int i = last - 1; i >= 0; i--) {
         double product = p * f;
@@ -1053,63 +1429,127 @@ static double rounded_power_of_2(double y, int last)
 }
 
 /* §5.5 */
-static uint64_t value_of_logarithm(const Grid *grid, uint64_t code)
+static void values_of_logarithms(const Grid *grid, const Plane *plane, size_t first, size_t count, double *values)
 {
-    const int64_t c = as_signed(code, grid->type->width);
-    const uint64_t magnitude = c < 0 ? 0 - (uint64_t)c : (uint64_t)c;
-    double y, value;
+    const double ln_2 = double_of_bits(0x3FE62E42FEFA39EFu);
+    const int last = type_of_values(grid->chunk) == BINARY64 ? 14 : 8;
+    double terms[15] = {1};
 
-    if (c == 0)
-        return 0;
-    y = (double)as_signed(magnitude + grid->offset, 64) * grid->step;
-    value = rounded_power_of_2(y, type_of_values(grid->chunk) == BINARY64 ? 14 : 8);
-    return round_to_type(c < 0 ? -value : value, grid->type);
-}
-
-/* §5.6 */
-static uint64_t value_of_decimal(const Grid *grid, uint64_t code)
-{
-    double quotient = (double)as_signed(code, grid->type->width) / (double)grid->divisor;
-    return round_to_type(quotient, grid->type);
-}
-
-static uint64_t value_of_integer(const Grid *grid, const Plane *plane, size_t index)
-{
-    uint64_t integer = get(plane, index);
-    if (plane->interpolated)
-        return value_of_position(grid, (uint32_t)integer);
-    switch (grid->chunk->coding) {
-    case QUANTIZED: return value_of_difference_grid(grid, integer);
-    case STEPS: return value_of_steps(grid, integer);
-    case LOGARITHMIC: return value_of_logarithm(grid, integer);
-    case DECIMAL: return value_of_decimal(grid, integer);
-    default: return value_of_exact_code(grid, integer);
+    for (int i = 1; i <= last; i++) {
+        double product = terms[i - 1] * ln_2;
+        terms[i] = product / i;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const int64_t code = as_signed(get(plane, first + i), plane->width);
+        const uint64_t magnitude = code < 0 ? 0 - (uint64_t)code : (uint64_t)code;
+        const double y = (double)signed_64(magnitude + grid->offset) * grid->step;
+        const double value = rounded_power_of_2(y, terms, last);
+        values[i] = code == 0 ? 0 : code < 0 ? -value : value;
     }
 }
 
-/* What values order by: their exact codes (§5.3). No value of a chunk with a fine grid is NaN or −0 before exceptions
-   come. */
-static int64_t order_of_value(const Grid *grid, uint64_t value)
+/* §5.6: codes become codes / divisor. */
+APART TWICE static void values_of_decimals(const Grid *grid, size_t count, double *values)
 {
-    return as_signed(value_of_exact_code(grid, value), 8u * grid->type->size);
+    const double divisor = (double)grid->divisor;
+    for (size_t i = 0; i < count; i++)
+        values[i] /= divisor;
 }
 
-/* §5.1: a value below the lower limit becomes that, then one above the upper limit that one. */
-static uint64_t within_limits(const Grid *grid, uint64_t value)
+/* Whether this machine has the byte order that values have in the chunk. */
+static int has_order_of_machine(const quire_chunk *chunk)
 {
-    if (grid->has_lower_limit && order_of_value(grid, value) < order_of_value(grid, grid->lower_limit))
-        value = grid->lower_limit;
-    if (grid->has_upper_limit && order_of_value(grid, value) > order_of_value(grid, grid->upper_limit))
-        value = grid->upper_limit;
-    return value;
+    const uint16_t one = 1;
+    unsigned char first;
+    memcpy(&first, &one, 1);
+    return chunk->big_endian == (first == 0);
 }
 
 /* The low bits of `bits` become a value of the chunk, in its byte order. */
 static void write_value(unsigned char *values, const Grid *grid, size_t index, uint64_t bits)
 {
     const unsigned size = grid->type->size;
-    for (unsigned j = 0; j < size; j++)
-        values[index * size + j] = (unsigned char)(bits >> 8 * (grid->chunk->big_endian ? size - 1 - j : j));
+    const uint32_t low = (uint32_t)bits;
+
+    if (size == 4 && has_order_of_machine(grid->chunk))
+        memcpy(values + 4 * index, &low, 4);
+    else if (size == 8 && has_order_of_machine(grid->chunk))
+        memcpy(values + 8 * index, &bits, 8);
+    else
+        for (unsigned j = 0; j < size; j++)
+            values[index * size + j] = (unsigned char)(bits >> 8 * (grid->chunk->big_endian ? size - 1 - j : j));
+}
+
+/* Rounds values to the type, and writes them from the value `first` of the chunk on. */
+APART TWICE static void write_rounded(unsigned char *values, const Grid *grid, size_t first, size_t count, const double *numbers)
+{
+    float singles[STRIP];
+
+    if (type_of_values(grid->chunk) == BINARY64 && has_order_of_machine(grid->chunk)) {
+        memcpy(values + 8 * first, numbers, 8 * count);
+    } else if (type_of_values(grid->chunk) == BINARY32 && has_order_of_machine(grid->chunk)) {
+        for (size_t i = 0; i < count; i++)
+            singles[i] = (float)numbers[i];
+        memcpy(values + 4 * first, singles, 4 * count);
+    } else {
+        for (size_t i = 0; i < count; i++)
+            write_value(values, grid, first + i, round_to_type(numbers[i], grid->type));
+    }
+}
+
+/* Writes the values of exact codes. */
+APART TWICE static void write_exact(unsigned char *values, const Grid *grid, const Plane *plane, size_t first, size_t count)
+{
+    const int is_float = grid->type->exponent_bits > 0, in_order = has_order_of_machine(grid->chunk);
+    uint32_t narrow[STRIP];
+    uint64_t wide[STRIP];
+
+    if (in_order && grid->type->size == 4) {
+        const uint32_t *codes = (const uint32_t *)plane->integers + first;
+        for (size_t i = 0; i < count; i++)
+            narrow[i] = codes[i] ^ (signed_32(codes[i]) < 0 && is_float ? 0x7FFFFFFF : 0);
+        memcpy(values + 4 * first, narrow, 4 * count);
+    } else if (in_order && grid->type->size == 8) {
+        const uint64_t *codes = (const uint64_t *)plane->integers + first;
+        for (size_t i = 0; i < count; i++)
+            wide[i] = codes[i] ^ (signed_64(codes[i]) < 0 && is_float ? ~(uint64_t)0 >> 1 : 0);
+        memcpy(values + 8 * first, wide, 8 * count);
+    } else {
+        for (size_t i = first; i < first + count; i++)
+            write_value(values, grid, i, value_of_exact_code(grid, get(plane, i)));
+    }
+}
+
+/* Writes the values of up to STRIP of a plane's integers. */
+static void write_strip(unsigned char *values, const Grid *grid, const Plane *plane, size_t first, size_t count)
+{
+    double numbers[STRIP];
+
+    switch (grid->chunk->coding) {
+    case QUANTIZED:
+        if (plane->interpolated) {
+            values_of_positions(grid, (const uint32_t *)plane->integers + first, count, numbers);
+        } else {
+            numbers_of_codes(plane, first, count, numbers);
+            values_of_difference_grid(grid, count, numbers);
+        }
+        break;
+    case LOGARITHMIC:
+        values_of_logarithms(grid, plane, first, count, numbers);
+        break;
+    case DECIMAL:
+        numbers_of_codes(plane, first, count, numbers);
+        values_of_decimals(grid, count, numbers);
+        break;
+    case STEPS:
+        for (size_t i = first; i < first + count; i++)
+            write_value(values, grid, i, value_of_steps(grid, get(plane, i)));
+        return;
+    default:
+        write_exact(values, grid, plane, first, count);
+        return;
+    }
+    write_rounded(values, grid, first, count, numbers);
 }
 
 /* ---- Bodies (§2, §4) ------------------------------------------------------------------------------------------- */
@@ -1124,9 +1564,19 @@ static unsigned fine_grid_of(const Grid *grid)
     return type_of_values(grid->chunk) == BINARY64 && grid->step >= 1e-290 ? 8 : 0;
 }
 
+/* The value of a position, rounded to the type. */
+static double value_of_limit(const Grid *grid, uint64_t position)
+{
+    const uint32_t positions[1] = {(uint32_t)position};
+    double value;
+    values_of_positions(grid, positions, 1, &value);
+    return type_of_values(grid->chunk) == BINARY32 ? (float)value : value;
+}
+
 static const char *read_limits(Cursor *cursor, Grid *grid)
 {
     uint64_t lower, upper;
+    double lower_limit, upper_limit;
 
     TRY(take_number(cursor, 4, &lower));
     TRY(take_number(cursor, 4, &upper));
@@ -1134,10 +1584,10 @@ static const char *read_limits(Cursor *cursor, Grid *grid)
         return "there are limits, but no fine grid";
     if (as_signed(lower, 32) > as_signed(upper, 32))
         return "the lower limit is above the upper one";
-    grid->has_lower_limit = as_signed(lower, 32) > INT32_MIN;
-    grid->has_upper_limit = as_signed(upper, 32) < INT32_MAX;
-    grid->lower_limit = value_of_position(grid, (uint32_t)lower);
-    grid->upper_limit = value_of_position(grid, (uint32_t)upper);
+    lower_limit = as_signed(lower, 32) > INT32_MIN ? value_of_limit(grid, lower) : grid->lower_limit;
+    upper_limit = as_signed(upper, 32) < INT32_MAX ? value_of_limit(grid, upper) : grid->upper_limit;
+    grid->lower_limit = lower_limit;
+    grid->upper_limit = upper_limit;
     return NULL;
 }
 
@@ -1233,11 +1683,12 @@ static const char *read_exception_bits(Cursor *cursor, const Plane *mask, size_t
 {
     Plane bits = plane_of_exception_bits(exceptions, grid->type->width);
     const char *fault = read_plane(cursor, &bits, 0);
+    const uint32_t *is_exception = mask->integers;  /* bit 0 */
     size_t next = 0;
 
     if (fault == NULL)
         for (size_t i = 0; i < mask->count; i++)
-            if (get(mask, i) % 2 == 1)
+            if ((is_exception[i] & 1) == 1)
                 write_value(values, grid, i, get(&bits, next++));
     free(bits.integers);
     return fault;
@@ -1245,9 +1696,10 @@ static const char *read_exception_bits(Cursor *cursor, const Plane *mask, size_t
 
 static const char *count_exceptions(const Plane *mask, uint64_t exceptions)
 {
-    uint64_t ones = 0;
+    const uint32_t *bits = mask->integers;
+    size_t ones = 0;
     for (size_t i = 0; i < mask->count; i++)
-        ones += get(mask, i) % 2;
+        ones += bits[i] & 1;
     return ones == exceptions ? NULL : "the exception mask has not as many ones as there are exceptions";
 }
 
@@ -1272,8 +1724,8 @@ static const char *read_values(Cursor *cursor, const Grid *grid, unsigned char *
     const char *fault = read_plane(cursor, &plane, fine_grid_of(grid));
 
     if (fault == NULL)
-        for (size_t i = 0; i < plane.count; i++)
-            write_value(values, grid, i, within_limits(grid, value_of_integer(grid, &plane, i)));
+        for (size_t first = 0; first < plane.count; first += STRIP)
+            write_strip(values, grid, &plane, first, plane.count - first < STRIP ? plane.count - first : STRIP);
     free(plane.integers);
     return fault;
 }
@@ -1314,6 +1766,8 @@ static const char *read_body(Cursor *cursor, const quire_chunk *chunk, unsigned 
     Grid grid = {0};
     grid.chunk = chunk;
     grid.type = &types[type_of_values(chunk)];
+    grid.upper_limit = power_of_2(1024);  /* infinity */
+    grid.lower_limit = -grid.upper_limit;
     switch (chunk->coding) {
     case STORED: return read_stored(cursor, chunk, values);
     case CONSTANT: return read_constant(cursor, chunk, values);
@@ -1342,15 +1796,27 @@ static const char *read_pairs(Cursor *cursor, const quire_chunk *chunk, unsigned
     return fault;
 }
 
+const char *quire_read_body(const unsigned char *stream, size_t stream_length, const quire_chunk *chunk, void *values)
+{
+    Cursor cursor = {stream, stream_length, chunk->body};
+    const char *fault;
+    fenv_t mode;
+
+    fegetenv(&mode);
+    fesetenv(FE_DFL_ENV);  /* §5 asks for rounding to even */
+    fault = has_pairs(chunk) ? read_pairs(&cursor, chunk, values) : read_body(&cursor, chunk, values);
+    fesetenv(&mode);
+    if (fault != NULL)
+        return fault;
+    return cursor.at == cursor.length ? NULL : "bytes follow the body";
+}
+
 const char *quire_read(const unsigned char *stream, size_t stream_length, void *values, size_t length)
 {
     quire_chunk chunk;
-    Cursor cursor = {stream, stream_length, 0};
 
     TRY(quire_describe(stream, stream_length, &chunk));
     if (chunk.bytes != length)
         return "the chunk has not the expected length";
-    cursor.at = chunk.body;
-    TRY(has_pairs(&chunk) ? read_pairs(&cursor, &chunk, values) : read_body(&cursor, &chunk, values));
-    return cursor.at == cursor.length ? NULL : "bytes follow the body";
+    return quire_read_body(stream, stream_length, &chunk, values);
 }

@@ -17,16 +17,20 @@ typedef struct {
     size_t body;          /* where the body begins in the stream */
 } quire_chunk;
 
-/* Both functions return NULL if all is well, otherwise a text that says what is wrong with the stream. They check the
-   stream's checksum, trust no byte of it, keep nothing between calls, and may run in any number of threads. */
+/* These functions return NULL if all is well, otherwise a text that says what is wrong with the stream. They trust no byte
+   of it, keep nothing between calls, and may run in any number of threads. */
 
-/* What the header says. */
+/* Checks the stream's checksum, and says what the header says. */
 const char *quire_describe(const unsigned char *stream, size_t stream_length, quire_chunk *chunk);
 
 /* Decodes a stream into the `length` bytes at `values`, as they were in the chunk; another length than the stream's is
    an error. Memory is allocated only behind that check, and never more than 12 bytes for each value; for pairs, `length`
    bytes besides. After an error what is in `values` means nothing. */
 const char *quire_read(const unsigned char *stream, size_t stream_length, void *values, size_t length);
+
+/* The second half of quire_read: decodes a stream that quire_describe found to be right into the `chunk->bytes` bytes at
+   `values`. */
+const char *quire_read_body(const unsigned char *stream, size_t stream_length, const quire_chunk *chunk, void *values);
 
 /* The version of a stream of this format, also of one that the reader refuses; 0 if the stream has no version. */
 int quire_version(const unsigned char *stream, size_t stream_length, unsigned *major, unsigned *minor);

@@ -5,6 +5,7 @@
 #include "quire_reader.h"
 
 #include <errno.h>
+#include <fenv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -224,6 +225,7 @@ static int check_all(const char *folder, int verbose)
 
 int main(int argc, char **argv)
 {
+    fesetround(FE_UPWARD);  /* values do not depend on the caller's mode */
     if (argc == 4 && strcmp(argv[1], "--one") == 0)
         return decode_one(argv[2], argv[3]);
     if (argc == 2 && argv[1][0] != '-')

@@ -62,6 +62,6 @@ def test_the_reader_in_c_agrees_with_the_table(reader, random_folder, program, t
 
 def test_the_reader_in_c_stands_damaged_streams(reader):
     files = sorted(STREAMS / row.file for row in ROWS)
-    said = ended(0, reader / "mutate", str(sampling.seed()), "100000", *files)
+    said = ended(0, reader / "mutate", str(sampling.seed()), "100000", "600", *files)
     print(f"seed {sampling.seed()}: {said}")
     assert "100000 damaged streams, " in said and ", 0 of them accepted" not in said
