@@ -162,7 +162,7 @@ mod left_behind {
     const MOST_CHUNK_BYTES: usize = 128 << 20;
 
     struct Left {
-        /// Boxes, as a thread keeps one: to make a box takes memory, which may be refused.
+        #[expect(clippy::vec_box, reason = "a thread keeps a box, and to make one takes memory, which may be refused")]
         buffers: Vec<Box<Buffers>>,
         chunk_bytes: usize,
     }
