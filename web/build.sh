@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds dist/: the plugin, and its bytes as a module. Needs clang, wasm-ld, gcc and make.
+# Builds dist/: the plugin, its bytes as a module, and the viewer as one page. Needs clang, wasm-ld, gcc, make, node and npm.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 reader=../streams/reader
@@ -17,4 +17,12 @@ wasm-ld --shared --experimental-pic --strip-all --no-entry --export=quire_descri
 chmod -x dist/libh5zquire.so
 echo "export default Uint8Array.from(atob(\"$(base64 -w0 dist/libh5zquire.so)\"), (letter) => letter.charCodeAt(0));" > dist/plugin.js
 
+# The viewer: its script goes into the page, which then opens from a folder, too.
+[ -d node_modules ] || npm install --silent --no-package-lock --ignore-scripts
+npx esbuild viewer/viewer.js --bundle --format=esm --target=es2022 --legal-comments=inline --log-level=warning --outfile=build/viewer.js
+node -e '
+    const fs = require("fs");
+    const script = fs.readFileSync("build/viewer.js", "utf8").replaceAll("</script", "<\\/script");
+    const page = fs.readFileSync("viewer/index.html", "utf8");
+    fs.writeFileSync("dist/viewer.html", page.replace(`<script type="module" src="viewer.js"></script>`, () => `<script type="module">\n${script}</script>`));'
 ls -l dist
