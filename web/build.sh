@@ -25,4 +25,5 @@ node -e '
     const script = fs.readFileSync("build/viewer.js", "utf8").replaceAll("</script", "<\\/script");
     const page = fs.readFileSync("viewer/index.html", "utf8");
     fs.writeFileSync("dist/viewer.html", page.replace(`<script type="module" src="viewer.js"></script>`, () => `<script type="module">\n${script}</script>`));'
+cp ../LICENSE dist/
 ls -l dist

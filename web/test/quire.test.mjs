@@ -94,3 +94,8 @@ test("the function for jsfive refuses a chunk of another length than the paramet
     const { buffer } = bytes(valid.find((row) => row.type === "f64").file);
     assert.throws(() => jsfive(buffer, 8, [0, 1359020291, 16, 32, 7]), /the stream has a chunk of/);
 });
+
+test("the package has the version of the plugin", () => {
+    const read = (file) => readFileSync(new URL(file, import.meta.url), "utf8");
+    assert.equal(/^version = "(.*)"$/m.exec(read("../../Cargo.toml"))[1], JSON.parse(read("../package.json")).version);
+});

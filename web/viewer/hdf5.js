@@ -38,12 +38,12 @@ export function datasets(buffer) {
 /** What an error says; jsfive throws texts. */
 export const text = (error) => String(error?.message ?? error);
 
-/** A value of a property that jsfive may not know to read. */
-function attempt(property, otherwise) {
+/** A property, or undefined where jsfive cannot read it. */
+function attempt(property) {
     try {
         return property();
     } catch {
-        return otherwise;
+        return undefined;
     }
 }
 
@@ -57,12 +57,13 @@ class Dataset {
         const inside = object._dataobjects;
         this.name = name;
         this.#file = file;
-        this.shape = attempt(() => object.shape, []);
-        this.fill = Number(attempt(() => object.fillvalue, 0));
-        this.filters = attempt(() => inside.filter_pipeline, null) ?? [];
+        this.shape = attempt(() => object.shape) ?? [];
+        // nccopy's files have netCDF's attribute alone.
+        this.fill = Number(attempt(() => object.attrs._FillValue) ?? attempt(() => object.fillvalue) ?? 0);
+        this.filters = attempt(() => inside.filter_pipeline) ?? [];
         const ours = this.filters.find((filter) => filter.get("filter_id") === FILTER_ID);
         this.parameters = ours && parameters(ours.get("client_data"));
-        this.type = this.parameters?.type ? typeOf(this.parameters) : typeOfName(attempt(() => object.dtype, null));
+        this.type = this.parameters?.type ? typeOf(this.parameters) : typeOfName(attempt(() => object.dtype));
         try {
             this.#chunks = this.#layout(inside);
             this.stored = this.#chunks.reduce((sum, chunk) => sum + chunk.length, 0);

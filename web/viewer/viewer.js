@@ -2,7 +2,11 @@
 import { datasets, text } from "./hdf5.js";
 
 const element = (id) => document.getElementById(id);
-const number = (value) => (Number.isFinite(value) ? Number(value.toPrecision(4)).toString() : String(value));
+
+/** A number with four digits. */
+function number(value) {
+    return Math.abs(value) < 1e6 ? String(Number(value.toPrecision(4))) : Number.isFinite(value) ? value.toExponential(3) : String(value);
+}
 
 let listed = [];
 let originals = [];
@@ -116,7 +120,8 @@ function draw(canvas, width, values, low, high, colours) {
     canvas.style.height = height === 1 ? "60px" : "";
     const [bar, caption] = [canvas.nextElementSibling, canvas.parentElement.querySelector("figcaption")];
     paint(bar, 256, 1, (i) => low + ((high - low) * i) / 255);
-    caption.replaceChildren(...[low, high].map((value) => Object.assign(document.createElement("span"), { textContent: number(value) })));
+    const labels = [number(low), canvas.id, number(high)];
+    caption.replaceChildren(...labels.map((textContent) => Object.assign(document.createElement("span"), { textContent })));
 }
 
 /** The first and the last hundredth of a slice's values, so that a few far values do not take all colours. */
@@ -136,6 +141,7 @@ function slice(dataset, start, count) {
 
 function choose(dataset) {
     chosen = dataset;
+    element("message").textContent = "";
     element("view").style.display = dataset ? "block" : "none";
     for (const row of document.querySelectorAll("tbody tr")) row.classList.toggle("chosen", row.dataset.name === dataset?.name);
     if (!dataset) return;
