@@ -98,9 +98,9 @@ function describe(address, length) {
 }
 
 /**
- * Says what a stream's header says, after a check of the stream's checksum: `type`, `bigEndian`, `coding`, `extents` (of pairs as in §3), `bytes` of the chunk,
- * `body`, where the body begins, and `bound`: no value that is read is off by more. If the coding is logarithmic, the bound is a share of the value. Else
- * it is in the data's units.
+ * Says what a stream's header says, after a check of the stream's checksum: `type`, `bigEndian`, `coding`, `extents` (of pairs as in §3), `bytes` of the
+ * chunk, and `body`, where the body begins. No value that is read is off by more than `bound`. If the coding is logarithmic, the bound is a share of the
+ * value. Else the bound is in the data's units.
  *
  * @param {Uint8Array} stream
  * @throws {Error} for bytes that are no valid stream, with the reason

@@ -32,10 +32,10 @@ def write(path: Path, compressed: bool) -> None:
     values = field()
     with h5py.File(path, "w") as file:
 
-        def add(name: str, data: np.ndarray, *words: int, dtype: object = None, **options: object) -> None:
+        def add(name: str, data: np.ndarray, *words: int, **options: object) -> None:
             chunks = (2, *CHUNKS)[-data.ndim:] if data.ndim > 1 else (1000,)
             ours = {"chunks": chunks, "compression": FILTER, "compression_opts": words} if compressed else {}
-            file.create_dataset(name, data=data, dtype=dtype, **ours, **options)
+            file.create_dataset(name, data=data, **ours, **options)
 
         for letter in "fiu":
             for size in (1, 2, 4, 8):

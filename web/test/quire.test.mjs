@@ -8,7 +8,10 @@ import { decode, inspect, jsfive, parameters } from "../quire.js";
 
 const folder = new URL("../../streams/", import.meta.url);
 const bytes = (file) => new Uint8Array(readFileSync(new URL(file, folder)));
-const [columns, ...rows] = readFileSync(new URL("streams.csv", folder), "utf8").trim().split("\n").map((line) => line.split(";"));
+const [columns, ...rows] = readFileSync(new URL("streams.csv", folder), "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => line.split(";"));
 const table = rows.map((row) => Object.fromEntries(columns.map((column, at) => [column, row[at]])));
 /** Gives a stream the checksum of its bytes. */
 function seal(stream) {
@@ -44,7 +47,11 @@ test("other lengths are refused", () => {
 test("faulty streams are refused with a reason, and the next stream is read", () => {
     const good = bytes(valid[0].file);
     for (const row of faulty) {
-        assert.throws(() => decode(bytes(row.file)), (error) => error.constructor === Error && error.message !== "", row.file);
+        assert.throws(
+            () => decode(bytes(row.file)),
+            (error) => error.constructor === Error && error.message !== "",
+            row.file,
+        );
         assert.equal(decode(good).length, Number(valid[0].bytes));
     }
     console.log(`${faulty.length} faulty streams`);

@@ -13,8 +13,10 @@ import { FILTER_ID, jsfive } from "../quire.js";
 const { CHROMIUM = "/usr/bin/chromium", FILES } = process.env;
 // By name, and the bound; jsfive reads no complex numbers, and neither library reads floating-point numbers of 16 bits.
 const BOUNDS = {
-    "types/f32": 1, "types/f64": 1, "types/i8": 1, "types/u8": 1, "types/i16": 1, "types/u16": 1, "types/i32": 1, "types/u32": 1, "types/i64": 1, "types/u64": 1,
-    "types/big_f32": 0.01, "types/big_i16": 3, "shapes/four": 0.01, "shapes/checked": 0.01, "shapes/row": 0.001, temperature: 0.1,
+    "types/f32": 1, "types/f64": 1, "types/big_f32": 0.01, "types/big_i16": 3,
+    "types/i8": 1, "types/i16": 1, "types/i32": 1, "types/i64": 1,
+    "types/u8": 1, "types/u16": 1, "types/u32": 1, "types/u64": 1,
+    "shapes/four": 0.01, "shapes/checked": 0.01, "shapes/row": 0.001, temperature: 0.1,
 };
 const read = (file, name) => Array.from(file.get(name).value, Number);
 
@@ -75,11 +77,16 @@ test("h5wasm in Chromium", async () => {
                 ${largestError}
                 window.largestErrors = (names, small, original) => {
                     const files = [open("small.h5", small), open("original.h5", original)];
-                    return Object.fromEntries(names.map((name) => [name, largestError(...files.map((file) => read(file, name)))]));
+                    const errorOf = (name) => largestError(...files.map((file) => read(file, name)));
+                    return Object.fromEntries(names.map((name) => [name, errorOf(name)]));
                 };`,
             resolveDir: fileURLToPath(new URL("..", import.meta.url)),
         },
-        bundle: true, format: "esm", target: "es2022", write: false, logLevel: "error",
+        bundle: true,
+        format: "esm",
+        target: "es2022",
+        write: false,
+        logLevel: "error",
     });
     const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
     try {
@@ -88,7 +95,10 @@ test("h5wasm in Chromium", async () => {
         await page.addScriptTag({ content: outputFiles[0].text, type: "module" });
         await page.waitForFunction(() => window.largestErrors);
         const files = ["small.h5", "original.h5"].map((name) => readFileSync(`${FILES}/${name}`).toString("base64"));
-        const largest = await page.evaluate(([names, files]) => window.largestErrors(names, ...files), [Object.keys(BOUNDS), files]);
+        const largest = await page.evaluate(
+            ([names, files]) => window.largestErrors(names, ...files),
+            [Object.keys(BOUNDS), files],
+        );
         assertBounds((name) => largest[name]);
     } finally {
         await browser.close();

@@ -5,7 +5,8 @@ import { FILTER_ID, inspect, jsfive, parameters } from "../quire.js";
 Filters.set(FILTER_ID, jsfive);
 
 const UNDEFINED_ADDRESS = 2n ** 64n - 1n;
-const NEWER_INDEX = "its index of chunks is of HDF5 1.10 or newer (libver='latest'), which is not read here; h5repack writes the older one";
+const NEWER_INDEX =
+    "its index of chunks is of HDF5 1.10 or newer, which is not read here: h5repack -l NAME:CHUNK=... and nccopy write the older";
 const MOST_KEPT = 256 << 20; // bytes of decoded chunks that a dataset keeps
 
 const product = (extents) => extents.reduce((all, extent) => all * extent, 1);
@@ -99,19 +100,23 @@ class Dataset {
         if (layout === 0) return [{ ...whole, at: properties + 2, length: field.getUint16(properties, true) }];
         if (layout === 1) {
             const address = field.getBigUint64(properties, true);
-            const length = isOld ? this.count * this.type.size * this.type.parts : Number(field.getBigUint64(properties + 8, true));
+            const length = isOld
+                ? this.count * this.type.size * this.type.parts
+                : Number(field.getBigUint64(properties + 8, true));
             return address === UNDEFINED_ADDRESS ? [] : [{ ...whole, at: Number(address), length }];
         }
         if (layout !== 2) throw new Error("virtual datasets are not read here");
         if (field.getUint8(at) > 3) throw new Error(NEWER_INDEX);
         this.chunkShape = inside.chunks;
         const root = field.getBigUint64(properties + (isOld ? 0 : 1), true);
-        return root === UNDEFINED_ADDRESS ? [] : [...this.#node(field, Number(root), 64)];
+        return root === UNDEFINED_ADDRESS ? [] : [...this.#node(field, Number(root), new Set())];
     }
 
     /** The chunks of a node of the B-tree, version 1, that is their index. */
-    *#node(field, node, levels) {
-        if (field.getUint32(node, false) !== 0x54524545 || levels === 0) throw new Error("its index of chunks is damaged");
+    *#node(field, node, seen) {
+        const isTree = field.getUint32(node, false) === 0x54524545; // "TREE"
+        if (!isTree || seen.has(node)) throw new Error("its index of chunks is damaged");
+        seen.add(node);
         const level = field.getUint8(node + 5);
         const children = field.getUint16(node + 6, true);
         const rank = this.shape.length;
@@ -119,7 +124,7 @@ class Dataset {
         for (let at = node + 24, child = 0; child < children; child++, at += key + 8) {
             const address = Number(field.getBigUint64(at + key, true));
             if (level > 0) {
-                yield* this.#node(field, address, levels - 1);
+                yield* this.#node(field, address, seen);
                 continue;
             }
             yield {
@@ -205,8 +210,10 @@ class Dataset {
 function binary16(bits) {
     const exponent = (bits >> 10) & 31;
     const fraction = bits & 1023;
-    const magnitude = exponent === 31 ? (fraction ? NaN : Infinity) : exponent === 0 ? fraction * 2 ** -24 : (1024 + fraction) * 2 ** (exponent - 25);
-    return bits & 0x8000 ? -magnitude : magnitude;
+    const magnitude = exponent === 0 ? fraction * 2 ** -24 : (1024 + fraction) * 2 ** (exponent - 25);
+    const sign = bits & 0x8000 ? -1 : 1;
+    if (exponent === 31) return fraction === 0 ? sign * Infinity : NaN;
+    return sign * magnitude;
 }
 
 const scratch = new DataView(new ArrayBuffer(4));
@@ -218,8 +225,9 @@ function bfloat16(bits) {
 
 /** The functions of a DataView by type. Of a 16-bit floating-point number they read the bits. */
 const GETTERS = {
-    f32: "getFloat32", f64: "getFloat64", f16: "getUint16", bf16: "getUint16", c64: "getFloat32", c128: "getFloat64",
-    i8: "getInt8", i16: "getInt16", i32: "getInt32", i64: "getBigInt64", u8: "getUint8", u16: "getUint16", u32: "getUint32", u64: "getBigUint64",
+    f16: "getUint16", f32: "getFloat32", f64: "getFloat64", bf16: "getUint16", c64: "getFloat32", c128: "getFloat64",
+    i8: "getInt8", i16: "getInt16", i32: "getInt32", i64: "getBigInt64",
+    u8: "getUint8", u16: "getUint16", u32: "getUint32", u64: "getBigUint64",
 };
 
 /** How values of a type are read; `type` is one of `VALUE_TYPES` of quire.js. */

@@ -5,7 +5,8 @@ const element = (id) => document.getElementById(id);
 
 /** A number with four digits. */
 function number(value) {
-    return Math.abs(value) < 1e6 ? String(Number(value.toPrecision(4))) : Number.isFinite(value) ? value.toExponential(3) : String(value);
+    if (!Number.isFinite(value)) return String(value);
+    return Math.abs(value) < 1e6 ? String(Number(value.toPrecision(4))) : value.toExponential(3);
 }
 
 let listed = [];
@@ -37,14 +38,16 @@ function onFile(label, input, use) {
 }
 
 function bytes(length) {
-    const [size, unit] = [[1 << 30, "GiB"], [1 << 20, "MiB"], [1 << 10, "KiB"]].find(([size]) => length >= size) ?? [1, "bytes"];
-    return `${number(length / size)} ${unit}`;
+    const units = [[1 << 30, "GiB"], [1 << 20, "MiB"], [1 << 10, "KiB"], [0, "bytes"]];
+    const [size, unit] = units.find(([size]) => length >= size);
+    return `${number(length / (size || 1))} ${unit}`;
 }
 
 onFile(element("drop"), element("file"), (found) => {
     listed = found;
     list();
-    choose(listed.find((dataset) => dataset.parameters && !dataset.problem) ?? listed.find((dataset) => dataset.type && !dataset.problem) ?? null);
+    const readable = listed.filter((dataset) => dataset.type && !dataset.problem);
+    choose(readable.find((dataset) => dataset.parameters) ?? readable[0] ?? null);
 });
 
 onFile(element("drop-original"), element("original"), (found) => {
@@ -73,7 +76,7 @@ function list() {
             problem.textContent = ` ${dataset.problem}`;
             name.append(problem);
         }
-        cell(dataset.shape?.join(" × ") || "one value");
+        cell(dataset.shape ? dataset.shape.join(" × ") || "one value" : "");
         cell(dataset.type ? dataset.type.name + (dataset.type.bigEndian ? ", big endian" : "") : "other");
         cell(ours ? ours.option : "–");
         cell(dataset.stored === undefined ? "" : bytes(dataset.stored), "number");
@@ -149,7 +152,7 @@ function choose(dataset) {
 
     const original = originals.find((other) => other.name === dataset.name && !other.problem);
     original?.adoptType(dataset);
-    const same = original && original.type && original.type.parts === dataset.type.parts && String(original.shape) === String(dataset.shape);
+    const same = original?.type?.parts === dataset.type.parts && String(original.shape) === String(dataset.shape);
     element("errors-figure").style.display = same ? "" : "none";
     const verdict = element("error");
     verdict.className = "";
@@ -159,7 +162,7 @@ function choose(dataset) {
     const start = dataset.shape.map((extent, axis) => (axis < rank - 2 ? Math.floor(extent / 2) : 0));
     const count = dataset.shape.map((extent, axis) => (axis < rank - 2 ? 1 : extent));
     const width = count[rank - 1] ?? 1;
-    let bound = 0;
+    let limit = 0; // of the colours of errors; 0: those of the slice
     const show = () => {
         try {
             const values = slice(dataset, start, count);
@@ -167,44 +170,49 @@ function choose(dataset) {
             if (!same) return;
             const before = slice(original, start, count);
             const errors = values.map((value, i) => value - before[i]);
-            const limit = bound || Math.max(...range(errors).map(Math.abs));
-            draw(element("errors"), width, errors, -limit, limit, ERRORS);
+            const most = limit || Math.max(...range(errors).map(Math.abs));
+            draw(element("errors"), width, errors, -most, most, ERRORS);
         } catch (error) {
             element("message").textContent = `${dataset.name}: ${text(error)}`;
         }
     };
 
-    element("axes").replaceChildren();
-    for (let axis = 0; axis < rank - 2; axis++) {
-        const line = Object.assign(document.createElement("div"), { className: "axis" });
-        const slider = Object.assign(document.createElement("input"), { type: "range", min: 0, max: dataset.shape[axis] - 1, value: start[axis] });
-        const label = document.createElement("span");
-        const say = () => (label.textContent = `axis ${axis}: ${start[axis]} of 0 to ${dataset.shape[axis] - 1}`);
-        slider.addEventListener("input", () => {
-            start[axis] = Number(slider.value);
-            say();
-            show();
-        });
-        say();
-        line.append(slider, label);
-        element("axes").append(line);
-    }
+    element("axes").replaceChildren(...start.slice(0, -2).map((_, axis) => slider(axis, dataset.shape[axis], start, show)));
     try {
-        if (same) {
-            const found = compare(dataset, original);
-            bound = found.isShare ? 0 : found.bound;
-            verdict.className = found.isWithin ? "good" : "bad";
-            const unit = found.isShare ? " of the value" : "";
-            verdict.textContent = `Largest error ${number(found.largest)}${unit}, ` + (dataset.parameters ?
-                `${found.isWithin ? "within" : "beyond"} the bound of ${number(found.bound)}${unit}` : "no bound");
-        }
+        if (same) limit = judge(dataset, original, verdict);
     } catch (error) {
         verdict.textContent = text(error);
     }
     show();
 }
 
+/** A slider that sets the start of a slice along an axis. */
+function slider(axis, extent, start, show) {
+    const line = Object.assign(document.createElement("div"), { className: "axis" });
+    const input = Object.assign(document.createElement("input"), { type: "range", min: 0, max: extent - 1, value: start[axis] });
+    const label = document.createElement("span");
+    const say = () => (label.textContent = `axis ${axis}: ${start[axis]} of 0 to ${extent - 1}`);
+    input.addEventListener("input", () => {
+        start[axis] = Number(input.value);
+        say();
+        show();
+    });
+    say();
+    line.append(input, label);
+    return line;
+}
+
 // ---- The error ----
+
+/** Says what the error is. Returns the greatest error that may be, in the data's units, or 0 where there is none. */
+function judge(dataset, original, verdict) {
+    const found = compare(dataset, original);
+    const unit = found.isShare ? " of the value" : "";
+    const bound = `${found.isWithin ? "within" : "beyond"} the bound of ${number(found.bound)}${unit}`;
+    verdict.textContent = `Largest error ${number(found.largest)}${unit}, ${dataset.parameters ? bound : "no bound"}`;
+    verdict.className = found.isWithin || !dataset.parameters ? "good" : "bad";
+    return found.isShare ? 0 : found.bound;
+}
 
 /**
  * The largest error of all values, and whether each chunk's is within its bound: the one that the user gave for `abs` and `pwrel`, else the one in the chunk's
