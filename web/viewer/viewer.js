@@ -15,7 +15,7 @@ let chosen = null;
 
 // ---- Files ----
 
-/** Calls `use` with the bytes of each file that is chosen or dropped. */
+/** Calls `use` with the datasets of each file that is chosen or dropped. */
 function onFile(label, input, use) {
     const open = async (file) => {
         if (!file) return;
@@ -93,7 +93,7 @@ const VALUES = ["#440154", "#414487", "#2a788e", "#22a884", "#7ad151", "#fde725"
 const ERRORS = ["#2166ac", "#92c5de", "#f7f7f7", "#f4a582", "#b2182b"];
 const NO_VALUE = [200, 204, 208];
 
-/** The 256 colours between some. */
+/** 256 colours, which go through those that are given. */
 function palette(colours) {
     const corners = colours.map((colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)));
     return Array.from({ length: 256 }, (_, index) => {
@@ -156,7 +156,7 @@ function choose(dataset) {
     element("errors-figure").style.display = same ? "" : "none";
     const verdict = element("error");
     verdict.className = "";
-    verdict.textContent = originals.length > 0 && !same ? "The original has no such dataset of this shape." : "";
+    verdict.textContent = originals.length > 0 && !same ? "The original has no such dataset of this shape that is read here." : "";
 
     const rank = dataset.shape.length;
     const start = dataset.shape.map((extent, axis) => (axis < rank - 2 ? Math.floor(extent / 2) : 0));
