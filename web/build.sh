@@ -10,7 +10,7 @@ mkdir -p build dist
 # The reader in C as a module of emscripten's dynamic linker. emscripten itself is not needed.
 make -s -C $reader OUT="$PWD/build" "$PWD/build/quire_books.h"
 for source in $reader/quire_reader.c $reader/quire_crc32.c plugin.c; do
-    clang "${flags[@]}" -c $source -o build/"$(basename $source .c)".o
+    clang "${flags[@]}" -c "$source" -o "build/$(basename "$source" .c).o"
 done
 wasm-ld --shared --experimental-pic --strip-all --no-entry --export=quire_describe --export=quire_read --export=H5PLget_plugin_type \
     --export=H5PLget_plugin_info build/quire_reader.o build/quire_crc32.o build/plugin.o -o dist/libh5zquire.so
