@@ -140,10 +140,12 @@ conformance() {
   done
 }
 
-# One after the other, as both build the package in python/.
+# One after the other: two of them build the package in python/, and two may install packages.
 python_and_others() {
   part "the Python package, beside old and new versions of h5py, numpy, netCDF4, PyTables, xarray and zarr" check "python/test.sh" python/test.sh
   part "the suites of others: h5py, xarray, zarr, numcodecs, b2h5py; the files that packages ship" check "suites.sh" plugin-tests/suites.sh
+  part "the browser: the reader as WebAssembly, jsfive, h5wasm, and the page in Chromium" check "web/test.sh" \
+    env HDF5_PLUGIN_PATH="$QUIRE_RELEASE" web/test.sh "$PWD/.venv-hdf5-2.0/bin/python"
 }
 
 rust_and_clients() {

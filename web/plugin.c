@@ -17,36 +17,16 @@ typedef struct {
     size_t (*filter)(unsigned flags, size_t words, const unsigned *word, size_t length, size_t *capacity, void **buffer);
 } Filter;
 
-/* Bytes of the chunk by the words that the filter has added to a dataset's parameters (FORMAT.md, section 10); 0 if there
-   are none. */
-static uint64_t bytes_of_words(size_t words, const unsigned *word)
-{
-    static const unsigned char sizes[14] = {4, 8, 2, 2, 1, 1, 2, 2, 4, 4, 8, 8, 4, 8};
-    static const unsigned char mode_words[12] = {0, 2, 0, 2, 0, 2, 0, 2, 0, 2, 0, 4};
-    if (words == 0 || (word[0] & 255) >= sizeof mode_words)
-        return 0;
-    size_t at = 1 + (word[0] >> 24) + mode_words[word[0] & 255];
-    if (at >= words || word[at] >> 16 != 0x5101 || (word[at] >> 8 & 127) >= sizeof sizes || words - at <= (word[at] & 255))
-        return 0;
-    uint64_t bytes = sizes[word[at] >> 8 & 127];
-    for (unsigned axis = 1; axis <= (word[at] & 255); axis++)
-        bytes *= word[at + axis];
-    return bytes;
-}
-
 /* Decodes the stream at *buffer and puts the chunk's values in its place. Returns their length, or 0 after an error. */
-static size_t filter(unsigned flags, size_t words, const unsigned *word, size_t length, size_t *capacity, void **buffer)
+static size_t filter(unsigned flags, size_t count, const unsigned *words, size_t length, size_t *capacity, void **buffer)
 {
     quire_chunk chunk;
-    uint64_t expected = bytes_of_words(words, word);
-    if (!(flags & REVERSE) || quire_describe(*buffer, length, &chunk) != NULL)
+    void *values;
+    if (!(flags & REVERSE) || quire_describe(*buffer, length, &chunk) != NULL || !quire_agrees(&chunk, count, words))
         return 0;
-    if ((expected != 0 && chunk.bytes != expected) || chunk.bytes > SIZE_MAX)
+    if (chunk.bytes > SIZE_MAX || (values = malloc((size_t)chunk.bytes)) == NULL)
         return 0;
-    void *values = malloc((size_t)chunk.bytes);
-    if (values == NULL)
-        return 0;
-    if (quire_read(*buffer, length, values, (size_t)chunk.bytes) != NULL) {
+    if (quire_read_body(*buffer, length, &chunk, values) != NULL) {
         free(values);
         return 0;
     }

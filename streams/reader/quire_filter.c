@@ -112,32 +112,6 @@ static void report(const void *caller, const char *reason)
 
 /* ---- Chunks ---------------------------------------------------------------------------------------------------- */
 
-/* Whether the words that a dataset keeps say the same of its chunks as a stream (FORMAT.md, section 10). A stream can be
-   read without them, so that words which this filter does not know say nothing. If they are there, they keep a damaged
-   stream from asking for more memory than its chunk needs. */
-static int agrees(const quire_chunk *chunk, size_t count, const unsigned words[])
-{
-    static const unsigned char words_of_mode[12] = {0, 2, 0, 2, 0, 2, 0, 2, 0, 2, 0, 4};
-    const unsigned mode = count > 0 ? words[0] & 255 : 12, value_type = chunk->value_type | (unsigned)chunk->big_endian << 7;
-    uint64_t values = 1;
-    size_t at, rank;
-
-    if (mode >= 12 || (mode > 0 && mode % 2 == 0))
-        return 1;
-    at = 1 + (size_t)(words[0] >> 24) + words_of_mode[mode];  /* behind the extents of a brick */
-    if (at >= count || words[at] >> 16 != 0x5101)
-        return 1;
-    rank = words[at] & 255;
-    if (rank < 1 || rank > 4 || count - at <= rank)
-        return 1;
-    for (size_t axis = 1; axis <= rank; axis++) {
-        if (words[at + axis] == 0 || values > chunk->count / words[at + axis])
-            return 0;
-        values *= words[at + axis];
-    }
-    return values == chunk->count && (words[at] >> 8 & 255) == value_type;
-}
-
 /* Decodes a stream into memory of its own. */
 static const char *decode(size_t count, const unsigned words[], const void *stream, size_t length, void **values,
                           size_t *bytes)
@@ -147,7 +121,7 @@ static const char *decode(size_t count, const unsigned words[], const void *stre
 
     if (fault != NULL)
         return fault;
-    if (!agrees(&chunk, count, words))
+    if (!quire_agrees(&chunk, count, words))
         return "the stream belongs to another dataset, or one of the two is damaged: "
                "they differ in length, type or byte order";
     if (chunk.bytes > SIZE_MAX / 2 || (*values = malloc((size_t)chunk.bytes)) == NULL)

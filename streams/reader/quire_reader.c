@@ -1820,3 +1820,26 @@ const char *quire_read(const unsigned char *stream, size_t stream_length, void *
         return "the chunk has not the expected length";
     return quire_read_body(stream, stream_length, &chunk, values);
 }
+
+int quire_agrees(const quire_chunk *chunk, size_t count, const unsigned words[])
+{
+    static const unsigned char words_of_mode[12] = {0, 2, 0, 2, 0, 2, 0, 2, 0, 2, 0, 4};
+    const unsigned mode = count > 0 ? words[0] & 255 : 12, value_type = chunk->value_type | (unsigned)chunk->big_endian << 7;
+    uint64_t values = 1;
+    size_t at, rank;
+
+    if (mode >= 12 || (mode > 0 && mode % 2 == 0))
+        return 1;
+    at = 1 + (size_t)(words[0] >> 24) + words_of_mode[mode];  /* behind the extents of a brick */
+    if (at >= count || words[at] >> 16 != 0x5101)
+        return 1;
+    rank = words[at] & 255;
+    if (rank < 1 || rank > 4 || count - at <= rank)
+        return 1;
+    for (size_t axis = 1; axis <= rank; axis++) {
+        if (words[at + axis] == 0 || values > chunk->count / words[at + axis])
+            return 0;
+        values *= words[at + axis];
+    }
+    return values == chunk->count && (words[at] >> 8 & 255) == value_type;
+}

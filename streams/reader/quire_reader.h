@@ -32,6 +32,11 @@ const char *quire_read(const unsigned char *stream, size_t stream_length, void *
    `values`. */
 const char *quire_read_body(const unsigned char *stream, size_t stream_length, const quire_chunk *chunk, void *values);
 
+/* Whether the words that a dataset keeps, its cd_values, say the same of its chunks as a stream (§10). A stream can be read
+   without them: words that the reader does not know say nothing. They keep a damaged stream from asking for more memory
+   than its chunk needs. */
+int quire_agrees(const quire_chunk *chunk, size_t count, const unsigned words[]);
+
 /* The version of a stream of this format, also of one that the reader refuses; 0 if the stream has no version. */
 int quire_version(const unsigned char *stream, size_t stream_length, unsigned *major, unsigned *minor);
 

@@ -2,7 +2,6 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
-import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
 import { VALUE_TYPES } from "../quire.js";
@@ -163,7 +162,7 @@ test("a file that is dropped", async () => {
 test("a picture for README.md", async () => {
     await open("small.nc", "original.nc");
     await choose("ts");
-    await page.screenshot({ path: fileURLToPath(new URL("../screenshot.png", import.meta.url)) });
+    await page.screenshot({ path: process.env.SCREENSHOT ?? `${process.env.FILES}/screenshot.png` });
 });
 
 test("the page asks the network for nothing", () => {
