@@ -6,8 +6,8 @@ use crate::layout::{MAX_RANK, Shape};
 pub const TILES: usize = 16;
 /// About the most values of a tile.
 const TILE_VALUES: usize = 512;
-/// A tile has about 1 / this of a small chunk's values, so that tiles overlap. Interpolation does too badly in smaller tiles.
-const CHUNKS_PER_TILE: usize = 4;
+/// A small chunk has about as many values as this number of tiles, so that its tiles overlap. Interpolation does too badly in smaller tiles.
+const TILES_PER_SMALL_CHUNK: usize = 4;
 /// Most values of a tile. Its sides multiply to 512 at most before each gets one value more: `5 * 5 * 5 * 9` values are the most.
 pub const MAX_TILE_VALUES: usize = 1125;
 /// Tiles begin at multiples of this. So levels 0 and 1 of a tile are those of the chunk, and what interpolation has restored is interpolated equally again.
@@ -92,7 +92,7 @@ impl Sample {
 /// chunk's extent. With a power of two plus one, both ends of a side are values of coarser levels, between which interpolation predicts the others, as it does
 /// in most of a chunk. Differences need two values along an axis.
 fn tile_extents(chunk_extents: [usize; MAX_RANK]) -> [usize; MAX_RANK] {
-    let len = TILE_VALUES.min(chunk_extents.iter().product::<usize>() / CHUNKS_PER_TILE);
+    let len = TILE_VALUES.min(chunk_extents.iter().product::<usize>() / TILES_PER_SMALL_CHUNK);
     let mut side = chunk_extents.map(|extent| extent.min(2));
     while side.iter().product::<usize>() < len {
         let growing = (0..MAX_RANK).filter(|&axis| side[axis] < chunk_extents[axis]).min_by_key(|&axis| side[axis]);
@@ -119,7 +119,7 @@ mod tests {
                 assert!(extent <= chunk_extent && (extent == chunk_extent || (extent - 1).is_power_of_two()), "{dims:?}");
                 assert_eq!(extent == 1, chunk_extent == 1, "{dims:?}: differences need two values along every axis that has two");
             }
-            let len = TILE_VALUES.min(elements / CHUNKS_PER_TILE);
+            let len = TILE_VALUES.min(elements / TILES_PER_SMALL_CHUNK);
             assert!((len / 2..=MAX_TILE_VALUES).contains(&sample.len), "{dims:?}: {}", sample.len);
         }
     }
