@@ -31,7 +31,7 @@ fn magnitude_at_least(family: Family, scale: f64, start: f64) -> f64 {
     2.0 * lower_tail(family, scale, 0.5 - start)
 }
 
-/// [`integer_weights`] of the tokens for a density whose scale varies with `spread`.
+/// `integer_weights` of the tokens for a density whose scale varies with `spread`.
 #[must_use]
 pub fn token_weights(family: Family, scale: f64, spread: f64) -> Histogram {
     let mut weights = [0.0; SYMBOLS];

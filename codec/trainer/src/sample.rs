@@ -74,7 +74,7 @@ impl Sample {
     }
 }
 
-/// At most [`CHUNKS`] chunks of a field, evenly spread over the field. A chunk has 64^3 values if the field is large enough.
+/// At most `CHUNKS` chunks of a field, evenly spread over the field. A chunk has 64^3 values if the field is large enough.
 pub fn chunks(field: &Field) -> impl Iterator<Item = Field> + '_ {
     chunks_of(field, chunk_dims(field.dims.len()), CHUNKS)
 }

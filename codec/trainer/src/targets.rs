@@ -50,7 +50,7 @@ impl Target {
         (custom_bits(&self.histogram) + 8 * BOOK_BYTES + self.other_bits) as f64
     }
 
-    /// A chunk of [`DENSITY_VALUES`] values whose differences follow a density.
+    /// A chunk of `DENSITY_VALUES` values whose differences follow a density.
     #[must_use]
     pub fn of_density(density: Density) -> Self {
         let Entry { family, scale, spread, .. } = density.book();
