@@ -63,7 +63,7 @@ impl InterpolationKind {
         Self { rough, is_linear, steps: LevelSteps::Equal }
     }
 
-    /// The same predictions with other steps.
+    /// This kind of interpolation, with these steps in place of its own.
     #[must_use]
     pub const fn with_steps(self, steps: LevelSteps) -> Self {
         Self { steps, ..self }

@@ -19,7 +19,7 @@ impl<'a> Unverified<'a> {
         Ok(Self { header: Header::read_from(bytes)?, bytes })
     }
 
-    /// The same stream, whose bytes are now at another address.
+    /// This stream after its bytes were copied: `bytes` is the copy.
     ///
     /// # Panics
     /// If the number of bytes differs.
