@@ -1,11 +1,14 @@
-//! Compiles `kernels/module.cu` to a fatbin and embeds it. Without nvcc the crate builds all the same and says at run time that it has
-//! no kernels; with `QUIRE_REQUIRE_CUDA=1` that is an error here.
+//! Compiles `kernels/module.cu`, and embeds machine code for some architectures and PTX for all others. Without nvcc the crate builds all the same and says
+//! at run time that it has no kernels; with `QUIRE_REQUIRE_CUDA=1` that is an error here.
 //!
-//! nvcc is looked for in `$NVCC`, `$CUDA_HOME/bin`, `$CUDA_PATH/bin`, the PATH, and `/usr/local/cuda/bin`. `NVCC=none` builds without it.
+//! nvcc is looked for in `$NVCC`, `$CUDA_HOME/bin`, `$CUDA_PATH/bin`, the PATH, and `/usr/local/cuda/bin`. `NVCC=none` builds without it. `CUDAARCHS`, a
+//! variable of CMake, names the architectures, such as `80;90`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, fs};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{env, fs, thread};
 
 use quire_codec::Coding;
 use quire_codec::stages::alphabet::{self, ALPHABET};
@@ -27,22 +30,21 @@ mod job;
 
 use declare::{Constant, constant_text};
 
-/// Machine code for these, and PTX of the last one for GPUs to come.
-const ARCHITECTURES: [&str; 2] = ["80", "90"];
+/// Architectures that get machine code, and the first nvcc that knows each of them.
+const ARCHITECTURES: [(u32, (u32, u32)); 6] =
+    [(80, (12, 4)), (86, (12, 4)), (89, (12, 4)), (90, (12, 4)), (100, (12, 8)), (120, (12, 8))];
 /// The assemblers of CUDA 11.8, 12.0 and 12.2 keep stale upper halves beside 16-bit words that come from shared memory (PRMT 0x7610 in `decode_lanes` for
 /// sm_90), so that the decoder refuses good streams. Kernels of 12.4, 12.6, 12.8, 12.9 and 13.0 make the CPU's bytes (gpu/tests/parity on an H100: golden,
 /// batches, bounds).
 const OLDEST_NVCC: (u32, u32) = (12, 4);
-/// The first version that has `--compress-mode`.
-const KNOWS_COMPRESS_MODE: (u32, u32) = (12, 8);
 
 fn main() {
     let output = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    println!("cargo::rustc-check-cfg=cfg(quire_kernels, quire_emulated)");
+    println!("cargo::rustc-check-cfg=cfg(quire_emulated)");
     for path in ["kernels", "src/declare.rs", "src/job"] {
         println!("cargo::rerun-if-changed={path}");
     }
-    for variable in ["NVCC", "CUDA_HOME", "CUDA_PATH", "PATH", "QUIRE_REQUIRE_CUDA"] {
+    for variable in ["NVCC", "CUDA_HOME", "CUDA_PATH", "CUDAARCHS", "PATH", "QUIRE_REQUIRE_CUDA"] {
         println!("cargo::rerun-if-env-changed={variable}");
     }
     for (name, text) in [("constants.cuh", constants()), ("job_structs.cuh", structures())] {
@@ -50,14 +52,10 @@ fn main() {
     }
     const NO_NVCC: &str = "there is no nvcc that will do in $NVCC, $CUDA_HOME, $CUDA_PATH, the PATH or /usr/local/cuda";
     let required = env::var("QUIRE_REQUIRE_CUDA").is_ok_and(|value| value == "1");
-    match find_nvcc() {
-        Some((nvcc, version)) => {
-            compile(&nvcc, version, &output);
-            println!("cargo::rustc-cfg=quire_kernels");
-            if nvcc.ends_with("gpu/emulator/nvcc") {
-                println!("cargo::rustc-cfg=quire_emulated");
-            }
-        }
+    let found = find_nvcc();
+    match &found {
+        Some((nvcc, _)) if nvcc.ends_with("gpu/emulator/nvcc") => println!("cargo::rustc-cfg=quire_emulated"),
+        Some(_) => {}
         None if required => panic!("QUIRE_REQUIRE_CUDA=1, but {NO_NVCC}"),
         // Who has said NVCC=none knows it.
         None if env::var_os("NVCC").is_some_and(|value| value == "none") => {}
@@ -65,6 +63,13 @@ fn main() {
             println!("cargo::warning=built without GPU kernels, for the CPU alone: {NO_NVCC}; NVCC=none says that this is meant")
         }
     }
+    let images = found.as_ref().map(|(nvcc, version)| compile(nvcc, *version, &output)).unwrap_or_default();
+    let text = format!(
+        "// Written by gpu/build.rs.\n\n/// The version of CUDA's compiler, if the kernels were built.\npub const CUDA: Option<(u32, u32)> = {:?};\n\n\
+         pub(crate) static IMAGES: &[Image] = &[{images}];\n",
+        found.map(|(_, version)| version)
+    );
+    fs::write(output.join("images.rs"), text).expect("OUT_DIR is writable");
 }
 
 /// The compiler, and its version. One that `$NVCC` names is taken, or the build ends; others that will not do are passed over.
@@ -106,22 +111,49 @@ fn version_of(nvcc: &Path) -> Result<(u32, u32), String> {
     Ok(version)
 }
 
-fn compile(nvcc: &Path, version: (u32, u32), output: &Path) {
+/// Compiles the kernels for the architectures, side by side, and deflates them. Returns Rust's text of what `src/images.rs` embeds.
+///
+/// There is no fatbin: drivers before CUDA 12.4 do not read the small ones.
+fn compile(nvcc: &Path, version: (u32, u32), output: &Path) -> String {
+    let architectures = architectures(version);
+    let mut names: Vec<String> = architectures.iter().map(|architecture| format!("sm_{architecture}")).collect();
+    // PTX of the oldest one, from which drivers make machine code for every GPU that has none here.
+    names.push(format!("compute_{}", architectures[0]));
+    let images: Vec<OnceLock<String>> = names.iter().map(|_| OnceLock::new()).collect();
+    let next = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some((name, image)) = names.iter().zip(&images).nth(next.fetch_add(1, Ordering::Relaxed)) {
+                    image.get_or_init(|| image_text(nvcc, name, output));
+                }
+            });
+        }
+    });
+    images.into_iter().filter_map(OnceLock::into_inner).collect::<Vec<_>>().join(",\n")
+}
+
+/// What `$CUDAARCHS` names, or all architectures that this nvcc knows, in ascending order.
+fn architectures(version: (u32, u32)) -> Vec<u32> {
+    let Some(text) = env::var("CUDAARCHS").ok().filter(|text| !text.is_empty()) else {
+        return ARCHITECTURES.into_iter().filter(|&(_, first)| version >= first).map(|(architecture, _)| architecture).collect();
+    };
+    let number = |part: &str| part.parse().ok().filter(|&architecture| architecture >= ARCHITECTURES[0].0);
+    let numbers = text.split(';').map(number).collect::<Option<Vec<u32>>>();
+    let mut numbers = numbers.unwrap_or_else(|| panic!("CUDAARCHS={text}: give numbers from 80 on, such as 80;90, or unset it"));
+    numbers.sort_unstable();
+    numbers
+}
+
+/// The kernels for an architecture: machine code for a name such as `sm_80`, PTX for `compute_80`.
+fn image_text(nvcc: &Path, name: &str, output: &Path) -> String {
+    let (kind, architecture) = name.split_once('_').expect("a name has a kind");
+    let is_ptx = kind == "compute";
+    let file = output.join(name);
     let mut command = Command::new(nvcc);
     // No contraction of products and sums: the bytes must be the CPU's.
-    command.args(["--fatbin", "--std=c++17", "-O3", "--fmad=false", "--Werror", "all-warnings"]);
-    // The smallest file: 2.0 MB in place of 9.2. Loading it takes 14 ms in place of 4, beside some 240 for the context (H100, driver 580.159.04, medians of 7).
-    if version >= KNOWS_COMPRESS_MODE {
-        command.arg("--compress-mode=size");
-    }
-    // The architectures side by side, on all cores.
-    command.args(["--threads", "0"]);
-    for architecture in ARCHITECTURES {
-        command.arg(format!("--generate-code=arch=compute_{architecture},code=sm_{architecture}"));
-    }
-    let last = ARCHITECTURES[ARCHITECTURES.len() - 1];
-    command.arg(format!("--generate-code=arch=compute_{last},code=compute_{last}"));
-    command.arg("-I").arg(output).arg("-o").arg(output.join("quire.fatbin")).arg("kernels/module.cu");
+    command.args([if is_ptx { "--ptx" } else { "--cubin" }, "--std=c++17", "-O3", "--fmad=false", "--Werror", "all-warnings"]);
+    command.arg(format!("--gpu-architecture={name}")).arg("-I").arg(output).arg("-o").arg(&file).arg("kernels/module.cu");
     let result = command.output().unwrap_or_else(|error| panic!("{} does not run: {error}", nvcc.display()));
     if !result.status.success() {
         panic!(
@@ -132,11 +164,18 @@ fn compile(nvcc: &Path, version: (u32, u32), output: &Path) {
             String::from_utf8_lossy(&result.stderr)
         );
     }
+    let mut image = fs::read(&file).unwrap_or_else(|error| panic!("nvcc has written no {}: {error}", file.display()));
+    // The driver takes PTX as a text of C.
+    image.extend(is_ptx.then_some(0));
+    let deflated = file.with_extension("deflate");
+    fs::write(&deflated, miniz_oxide::deflate::compress_to_vec(&image, 10)).expect("OUT_DIR is writable");
+    let len = image.len();
+    format!("Image {{ architecture: {architecture}, is_ptx: {is_ptx}, len: {len}, deflated: include_bytes!({deflated:?}) }}")
 }
 
 /// The structures of `src/job`, for the kernels.
 fn structures() -> String {
-    format!("// Written by gpu/build.rs from gpu/src/job.\n#pragma once\n\n#include <cstddef>\n{}", job::struct_declarations())
+    format!("// Written by gpu/build.rs from gpu/src/job.\n#pragma once\n{}", job::struct_declarations())
 }
 
 /// The limits of a floating-point type's grids.

@@ -70,9 +70,8 @@ need_venv() {
   printf '%s\n' "$wanted" >"$stamp"
 }
 
-# CUDA's compiler and what it needs to compile kernels, without drivers or libraries for running them; about 100 MB to fetch.
-nvcc_packages=("nvidia-cuda-nvcc==13.0.*" "nvidia-cuda-crt==13.0.*" "nvidia-nvvm==13.0.*" "nvidia-cuda-runtime==13.0.*"
-  "nvidia-cuda-cccl==13.0.*")
+# CUDA's compiler as a library, 90 MB to fetch, for gpu/nvrtc.py, which is called as nvcc is. Kernels of CUDA 12 run with drivers of CUDA 12 and 13.
+nvrtc_package="nvidia-cuda-nvrtc-cu12==12.9.86"
 nvcc_environment="$repository_root/.venv-nvcc"
 
 # Whether an nvcc is new enough for the kernels: gpu/build.rs has the least version.
@@ -83,18 +82,15 @@ is_new_enough() {
   [[ -n "$release" && "$(printf '%s\n' "$least" "$release" | sort -V | head -1)" == "$least" ]]
 }
 
-# Looks where gpu/build.rs looks, in its order, then in the environment that need_nvcc makes.
+# Looks where gpu/build.rs looks, in its order.
 find_nvcc() {
   local candidate
-  local -a ours=()
-  # need_venv writes this file last.
-  [[ ! -f "$nvcc_environment/requirements-installed" ]] || ours=("$nvcc_environment"/lib/python3*/site-packages/nvidia/cu13/bin/nvcc)
   if [[ -n "${NVCC:-}" && "$NVCC" != none ]]; then
     printf '%s\n' "$NVCC"
     return 0
   fi
   for candidate in ${CUDA_HOME:+"$CUDA_HOME/bin/nvcc"} ${CUDA_PATH:+"$CUDA_PATH/bin/nvcc"} "$(command -v nvcc || true)" \
-    /usr/local/cuda/bin/nvcc "${ours[@]}"; do
+    /usr/local/cuda/bin/nvcc; do
     if [[ -x "$candidate" ]] && is_new_enough "$candidate"; then
       printf '%s\n' "$candidate"
       return 0
@@ -109,13 +105,13 @@ has_gpu() {
 
 need_nvcc() {
   if ! NVCC="$(find_nvcc)"; then
-    step "no nvcc on this machine: fetching NVIDIA's compiler from PyPI"
-    need_venv "$nvcc_environment" "${nvcc_packages[@]}"
-    NVCC="$(find_nvcc)" || fail "PyPI's nvidia-cuda-nvcc has no nvcc in $nvcc_environment: install the CUDA toolkit and set NVCC"
+    step "no nvcc on this machine: the kernels are compiled by NVIDIA's NVRTC, from PyPI"
+    need_venv "$nvcc_environment" "$nvrtc_package"
+    NVCC="$repository_root/gpu/nvrtc.py"
   fi
   command -v "$NVCC" >/dev/null || fail "NVCC=$NVCC is not there"
-  # nvcc has the host's C++ compiler preprocess the kernels.
-  command -v g++ >/dev/null || need_apt g++
+  # nvcc has the host's C++ compiler preprocess the kernels; NVRTC does so by itself.
+  [[ "$NVCC" == *nvrtc.py ]] || command -v g++ >/dev/null || need_apt g++
   export NVCC
   step "GPU kernels will be compiled by $NVCC"
 }

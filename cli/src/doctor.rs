@@ -270,11 +270,15 @@ fn backend() -> Option<Finding> {
     };
     let text_of = |key: &str| info[key].as_str().unwrap_or_default();
     let (version, device, why) = (text_of("version"), text_of("device"), text_of("why"));
+    let drivers = info["oldest_driver"]
+        .as_str()
+        .map(|oldest| format!("; its kernels need a driver of {oldest} or newer"))
+        .unwrap_or_default();
     Some(match text_of("backend") {
-        "cuda" => Finding::well(ABOUT, format!("the plugin, version {version}, uses {device}: {why}")),
+        "cuda" => Finding::well(ABOUT, format!("the plugin, version {version}, uses {device}: {why}{drivers}")),
         "cpu" => {
             let remedy = "the CPU does the work; README, GPU, says what a GPU needs";
-            Finding::note(ABOUT, format!("the plugin, version {version}, uses the CPU: {why}"), remedy)
+            Finding::note(ABOUT, format!("the plugin, version {version}, uses the CPU: {why}{drivers}"), remedy)
         }
         _ => {
             let text = format!("the plugin can use neither GPU nor CPU: {why}");

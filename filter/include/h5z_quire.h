@@ -112,6 +112,7 @@ int quire_options(const unsigned int *cd_values, size_t count, quire_bytes *resu
  *   device         the GPU's name, or null
  *   why            the reason for that backend
  *   kernels_built  whether GPU kernels are in this library
+ *   oldest_driver  the version of CUDA that a driver must have for them, such as "CUDA 12.0", or null
  * Opens a GPU where there is one, and waits for it, some 300 ms. */
 int quire_info(quire_bytes *result);
 

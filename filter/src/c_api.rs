@@ -478,7 +478,12 @@ impl fmt::Display for Info<'_> {
             Some(name) => JsonText(name).fmt(formatter)?,
             None => formatter.write_str("null")?,
         }
-        write!(formatter, r#","why":{},"kernels_built":{}}}"#, JsonText(&outlook.why), quire_gpu::KERNELS_BUILT)
+        write!(formatter, r#","why":{},"kernels_built":{},"oldest_driver":"#, JsonText(&outlook.why), quire_gpu::KERNELS_BUILT)?;
+        // NVIDIA promises that machine code runs with every driver of its major version.
+        match quire_gpu::CUDA {
+            Some((major, _)) => write!(formatter, r#""CUDA {major}.0"}}"#),
+            None => formatter.write_str("null}"),
+        }
     }
 }
 

@@ -168,7 +168,8 @@ API cuInit(unsigned) {
   static const int registered = atexit(end);
   return registered;
 }
-API cuDriverGetVersion(int* version) { return *version = 13000, OK; }
+/// QUIRE_EMULATOR_CUDA is the version of CUDA that the driver is for: 11080 for 11.8.
+API cuDriverGetVersion(int* version) { return *version = from_environment("QUIRE_EMULATOR_CUDA", 13000), OK; }
 API cuGetErrorName(int code, const char** text) {
   switch (code) {
     case 2: return *text = "CUDA_ERROR_OUT_OF_MEMORY", OK;

@@ -158,7 +158,7 @@ pub fn struct_text<T: CudaType>(documentation: &[&str], fields: &[Field]) -> Str
     text += "};\n";
     text += &format!("static_assert(sizeof({name}) == {}, \"longer or shorter than in Rust\");\n", size_of::<T>());
     for Field { name: field, offset, .. } in fields {
-        text += &format!("static_assert(offsetof({name}, {field}) == {offset}, \"at another offset than in Rust\");\n");
+        text += &format!("static_assert(__builtin_offsetof({name}, {field}) == {offset}, \"at another offset than in Rust\");\n");
     }
     text
 }

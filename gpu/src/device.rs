@@ -9,9 +9,11 @@ use cudarc::driver::{CudaContext, result};
 use once_cell::sync::OnceCell;
 use quire_codec::memory;
 
+use crate::KERNELS_BUILT;
 use crate::card::Card;
 use crate::error::{Context as _, Error, Reason, Result, kernels_not_built, reason};
-use crate::launch::{FUNCTIONS, ThreadGuard, driver_is_present, has_function, open_context};
+use crate::images::CUDA;
+use crate::launch::{FUNCTIONS, ThreadGuard, driver_is_present, driver_version, has_function, open_context};
 use crate::loaded::Loaded;
 use crate::memory::{PinnedMemory, device_of};
 use crate::session::Session;
@@ -153,7 +155,7 @@ pub fn device_in_steps(ordinal: usize, go_on: &dyn Fn() -> bool) -> Result<&'sta
             let _ = memory::push(&mut failures, (ordinal, note, Instant::now()));
         }
         // Without a driver a fork does no harm, and its children should hear the true reason.
-        if !cfg!(quire_kernels) || !driver_is_present() {
+        if !KERNELS_BUILT || !driver_is_present() {
             PROCESS.store(0, Ordering::Relaxed);
         }
     })
@@ -184,7 +186,7 @@ fn first_process() -> Result<u32> {
 #[must_use]
 pub fn visible_devices() -> usize {
     static COUNT: OnceCell<usize> = OnceCell::new();
-    if !cfg!(quire_kernels) {
+    if !KERNELS_BUILT {
         return 0;
     }
     let Ok(first) = first_process() else { return 0 };
@@ -202,7 +204,7 @@ pub fn visible_devices() -> usize {
 /// The card that a device is on. Starts the driver, and opens nothing. `None` where the driver does not say: [`device`] then has the reason.
 #[must_use]
 pub fn card(ordinal: usize) -> Option<Card> {
-    if !cfg!(quire_kernels) {
+    if !KERNELS_BUILT {
         return None;
     }
     ask_driver(first_process().ok()?, || {
@@ -250,12 +252,12 @@ pub fn free_workspaces() {
 
 /// The error for a driver without a function that this crate calls.
 fn too_old(missing: &str) -> Error {
-    Error::Unavailable(reason!("the NVIDIA driver is too old: it lacks {missing} (CUDA 12.2 has it)"))
+    Error::Unavailable(reason!("the NVIDIA driver is too old: it lacks {missing} (CUDA 12.0 has it)"))
 }
 
 impl Device {
     fn open(ordinal: usize, go_on: &dyn Fn() -> bool) -> Result<Self> {
-        if !cfg!(quire_kernels) {
+        if !KERNELS_BUILT {
             return Err(kernels_not_built());
         }
         Self::open_if_present(ordinal, go_on).map_err(|error| match error {
@@ -292,19 +294,21 @@ impl Device {
         if ordinal as i64 >= i64::from(count) {
             return Err(Error::Unavailable(reason!("there is no GPU {ordinal}: the driver shows {count}, numbered from 0")));
         }
+        if let (Some(driver), Some((compiler, _))) = (driver_version(), CUDA)
+            && driver.0 < compiler
+        {
+            let (major, minor) = driver;
+            return Err(Error::Unavailable(reason!(
+                "the NVIDIA driver is too old: it is of CUDA {major}.{minor}, and the kernels need one of CUDA {compiler}.0 or newer"
+            )));
+        }
         if let Some(missing) = FUNCTIONS.into_iter().find(|name| !has_function(name)) {
             return Err(too_old(missing));
         }
         let _thread = ThreadGuard::new();
         let context = open_context(ordinal).context("opening a CUDA context").map_err(lasting)?;
         step()?;
-        let (major, minor) = context.compute_capability().context("asking for the compute capability").map_err(lasting)?;
         let name = context.name().context("asking for the GPU's name").map_err(lasting)?;
-        if major < 8 {
-            return Err(Error::Unavailable(reason!(
-                "{name} has compute capability {major}.{minor}, the kernels need 8.0 or newer"
-            )));
-        }
         let card = Card::new(context.cu_device(), &name);
         let loaded = Loaded::new(context).map_err(lasting)?;
         step()?;

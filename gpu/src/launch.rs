@@ -12,6 +12,7 @@ use quire_codec::Scalar;
 
 use crate::declare::SharedStruct;
 use crate::error::{Context as _, Error, Result, reason};
+use crate::images::image_for;
 use crate::job::{BoxJob, CoarseLevels, DecodeJob, EncodeJob, FinePass, PlanePasses, RunJob, TileJob};
 
 /// A kernel. Its parameters are a `Job` and, unless that is `()`, an `Argument`.
@@ -118,21 +119,14 @@ pub(crate) struct Kernels {
     pub(crate) count_interpolated_exceptions: Kernel<EncodeJob>,
 }
 
-/// The kernels as the build made them.
-#[cfg(quire_kernels)]
-static FATBIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/quire.fatbin"));
-
 /// The module with all kernels.
-#[cfg(quire_kernels)]
 struct Module(Arc<cudarc::driver::CudaModule>);
 
-#[cfg(quire_kernels)]
 impl Module {
     fn load(context: &Arc<CudaContext>) -> Result<Self> {
-        let mut fatbin = Vec::new();
-        quire_codec::memory::extend(&mut fatbin, FATBIN)?;
-        let module = context.load_module(cudarc::nvrtc::Ptx::from_binary(fatbin));
-        Ok(Self(module.context("loading the kernels (built for compute capability 8.0 and newer)")?))
+        let capability = context.compute_capability().context("asking for the compute capability")?;
+        let image = cudarc::nvrtc::Ptx::from_binary(image_for(capability)?);
+        Ok(Self(context.load_module(image).context("loading the kernels")?))
     }
 
     fn kernel<Job, Argument>(&self, name: &str) -> Result<Kernel<Job, Argument>> {
@@ -189,12 +183,6 @@ impl Module {
 }
 
 impl Kernels {
-    #[cfg(not(quire_kernels))]
-    pub(crate) fn load(_context: &Arc<CudaContext>) -> Result<Self> {
-        Err(crate::error::kernels_not_built())
-    }
-
-    #[cfg(quire_kernels)]
     pub(crate) fn load(context: &Arc<CudaContext>) -> Result<Self> {
         let module = Module::load(context)?;
         Ok(Self {
@@ -344,6 +332,18 @@ pub(crate) fn driver_is_present() -> bool {
     unsafe { sys::is_culib_present() }
 }
 
+/// The version of CUDA that the driver, which is present, was made for: major, minor.
+pub(crate) fn driver_version() -> Option<(u32, u32)> {
+    let mut version = 0;
+    if !has_function("cuDriverGetVersion") {
+        return None;
+    }
+    // SAFETY: the driver writes a number.
+    unsafe { sys::cuDriverGetVersion(&raw mut version) }.result().ok()?;
+    let version = u32::try_from(version).ok()?;
+    Some((version / 1000, version % 1000 / 10))
+}
+
 /// Bytes of a card's address on the PCI bus, such as `0000:0f:00.0`, with room to spare.
 pub(crate) const BUS_ID_BYTES: usize = 32;
 
@@ -362,7 +362,7 @@ pub(crate) fn pci_bus_id(device: sys::CUdevice) -> Option<([u8; BUS_ID_BYTES], u
 
 /// Whether a server of the Multi-Process Service runs what contexts on a device do. Drivers before CUDA 12.4 do not know, and say no.
 pub(crate) fn is_shared_by_mps(device: sys::CUdevice) -> bool {
-    /// `CU_DEVICE_ATTRIBUTE_MPS_ENABLED`, which cudarc's enumeration for CUDA 12.2 does not have.
+    /// `CU_DEVICE_ATTRIBUTE_MPS_ENABLED`, which cudarc's enumeration for CUDA 12.0 does not have.
     const MPS_ENABLED: c_int = 133;
     type GetAttribute = unsafe extern "C" fn(*mut c_int, c_int, sys::CUdevice) -> c_int;
     // SAFETY: the function has this signature, an enumeration being an int in C.

@@ -31,6 +31,7 @@ mod cores;
 mod declare;
 mod device;
 mod error;
+mod images;
 #[allow(dead_code, unreachable_pub, reason = "the build script includes this file as well, and kernels alone use some constants")]
 mod job;
 mod launch;
@@ -55,9 +56,10 @@ pub use chunk::{Chunk, ChunkRoom};
 pub use cores::idle_cores;
 pub use device::{Device, card, device, device_in_steps, device_of_address, free_workspaces, is_forked, visible_devices};
 pub use error::{Error, Reason, Result};
+pub use images::CUDA;
 pub use resident::{ArrayAxes, Failure, Fault, PackedStreams, Part, Resident, ResidentStream};
 pub use staging::Staging;
 pub use statistics::{Statistics, statistics};
 
 /// Whether the build had nvcc, so that the kernels are in this library.
-pub const KERNELS_BUILT: bool = cfg!(quire_kernels);
+pub const KERNELS_BUILT: bool = CUDA.is_some();

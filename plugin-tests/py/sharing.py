@@ -408,6 +408,13 @@ def kernels_that_do_something_else_are_not_used() -> None:
         assert f"they {verb} a trial chunk" in line, line
 
 
+def a_driver_before_the_kernels_version_of_cuda_is_not_used() -> None:
+    worker = Worker("open", QUIRE_EMULATOR_CUDA="11080")
+    assert "the NVIDIA driver is too old: it is of CUDA 11.8, and the kernels need one of CUDA " in worker.process.stdout.readline()
+    assert worker.compress(FEW) == 0, "the CPU has the chunks"
+    worker.end()
+
+
 def workers_by_turns_lose_no_chunk() -> None:
     """Several at once: each chunk has the CPU's bytes, and the file is free in the end."""
     workers = [Worker("open") for _ in range(4)]
@@ -544,6 +551,7 @@ FREE = (
     a_rank_without_a_driver_looks_for_it_once,
     a_card_that_cannot_be_locked_is_used_and_that_is_said,
     kernels_that_do_something_else_are_not_used,
+    a_driver_before_the_kernels_version_of_cuda_is_not_used,
 )
 LOCKED = (
     a_card_without_a_free_place_is_left_to_others,

@@ -193,6 +193,7 @@ fn the_library_says_what_it_is() {
     let odd = Outlook { backend: "none", device: Some("a \"b\""), why: "tab\tand \\".to_owned() };
     let text = Info(&odd).to_string();
     assert!(text.contains(r#""device":"a \"b\"","why":"tab\u0009and \\","#), "{text}");
+    assert!(text.ends_with(if quire_gpu::KERNELS_BUILT { r#".0"}"# } else { r#""oldest_driver":null}"# }), "{text}");
 }
 
 #[test]

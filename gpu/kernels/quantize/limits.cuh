@@ -4,8 +4,6 @@
 // All arithmetic is f64, each operation rounded by itself: the build compiles with --fmad=false.
 #pragma once
 
-#include <type_traits>
-
 #include "fine_grid.cuh"
 #include "lattice.cuh"
 
@@ -23,9 +21,9 @@ struct LimitValues {
   }
 };
 
-/// Types that have a fine grid, and so may have limits.
+/// Types as long as their codes have a fine grid, and so may have limits.
 template <typename V>
-constexpr bool MAY_HAVE_LIMITS = std::is_floating_point<V>::value;
+constexpr bool MAY_HAVE_LIMITS = sizeof(V) == sizeof(typename ValueType<V>::Code);
 
 /// The ends of a chunk in `EncodeState::ends`: its least and its greatest value that count, which are a and b of FORMAT.md §11.3.
 enum End { LEAST, GREATEST, ENDS };

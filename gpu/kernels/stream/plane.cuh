@@ -1,8 +1,6 @@
 // Planes and streams (FORMAT.md §2 to §4): blocks -> stream, and stream -> where blocks are. CPU: codec/src/stream/plane.rs, codec/src/workspace.rs.
 #pragma once
 
-#include <type_traits>
-
 #include "../entropy/book_lengths.cuh"
 #include "../predict/lorenzo.cuh"
 #include "../quantize/limits.cuh"
@@ -35,6 +33,17 @@ __device__ PlaneExtent plane_extent(const EncodeJob& job, const EncodeState& sta
   extent.end = round_up_4(extent.payload + 2 * extent.payload_words);
   return extent;
 }
+
+/// What a stored chunk is copied by: its values, as words of short chunks in a batch need not be aligned.
+template <typename V>
+struct Copied {
+  typedef typename ValueType<V>::Stored Unit;
+};
+/// The header ends at a multiple of four bytes.
+template <>
+struct Copied<double> {
+  typedef u32 Unit;
+};
 
 __device__ __forceinline__ void write_u64(u8* bytes, u64 value) {
   for (u32 i = 0; i < 8; i++) bytes[i] = u8(value >> (8 * i));
@@ -158,12 +167,10 @@ __device__ void assemble(const EncodeJob& job) {
     if (threadIdx.x == 0) job.lengths[blockIdx.y] = length;
   }
   if (coding == CONSTANT || coding == STORED) {
-    // A value at a time: the chunks of a batch are contiguous, so that words of short chunks need not be aligned. But half of a long value at a time: the
-    // header ends at a multiple of four bytes.
-    typedef typename std::conditional<sizeof(V) == 8, u32, typename ValueType<V>::Stored>::type Copied;
-    const u64 count = (length - header_len) / sizeof(Copied);
-    const Copied* source = reinterpret_cast<const Copied*>(chunk);
-    Copied* target = reinterpret_cast<Copied*>(stream + header_len);
+    typedef typename Copied<V>::Unit Unit;
+    const u64 count = (length - header_len) / sizeof(Unit);
+    const Unit* source = reinterpret_cast<const Unit*>(chunk);
+    Unit* target = reinterpret_cast<Unit*>(stream + header_len);
     for (u64 index = u64(blockIdx.x) * THREADS + threadIdx.x; index < count; index += u64(gridDim.x) * THREADS) {
       target[index] = source[index];
     }

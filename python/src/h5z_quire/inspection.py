@@ -89,6 +89,8 @@ class Info(NamedTuple):
     why: str
     #: Whether GPU kernels are in the library.
     kernels_built: bool
+    #: The version of CUDA that a driver must have for them, such as "CUDA 12.0".
+    oldest_driver: str | None
     #: The plugin. An HDF5 that had loaded another copy before this package was imported goes on with that copy.
     library: Path
 
