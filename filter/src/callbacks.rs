@@ -15,14 +15,14 @@ use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5z::{H5Z_FILTER_DEFLATE, H5Z_FILTER_FLETCHER32, H5Z_FILTER_SHUFFLE, H5Z_FLAG_OPTIONAL, H5Z_FLAG_REVERSE};
 use quire_codec::stages::header::seal;
 use quire_codec::stages::pairs;
-use quire_codec::{Coding, Error, ErrorBound, Header, Layout, Result, Unverified, memory};
+use quire_codec::{ByteOrder, Coding, Error, ErrorBound, Header, Layout, Result, Unverified, memory};
 
 use crate::FILTER_ID;
 use crate::backend;
 use crate::cd_values::{CdValues, MAX_WORDS};
 use crate::chunk_buffer::{Allocation, ChunkBuffer};
 use crate::fence::{Buffers, Failure, contain, with_kept_buffers};
-use crate::fill_value::{MOST_ELEMENT_BYTES, fill_bits};
+use crate::fill_value::fill_bits;
 use crate::h5api::{Library, ListedFilter};
 use crate::message::Message;
 
@@ -120,23 +120,33 @@ extern "C" fn set_local_called_from(dcpl: hid_t, type_id: hid_t, _space: hid_t, 
         let mut parameters = CdValues::parse(&words)?;
         let element_type = library.element_type(type_id)?;
         let (scalar, byte_order) = element_type.scalar()?;
-        let layout = Layout::of_chunk(scalar, byte_order, &library.chunk_extents(dcpl)?)?.in_bricks(parameters.brick)?;
         if element_type.is_enumeration() {
             // One bound is often set for all datasets of a file: its booleans are no reason to fail, and must not be rounded.
             parameters.config = parameters.config.with_bound(ErrorBound::Lossless);
         }
-        quire_codec::check_bound(&layout, &parameters.config)?;
-        backend::check_dataset(&layout)?;
-        let given = parameters.given_fill_value(scalar);
-        parameters.layout = Some(layout);
+        let layout = Layout::of_chunk(scalar, byte_order, &library.chunk_extents(dcpl)?)?;
         let fill_value = library.fill_value(dcpl, type_id, scalar.element_size())?;
-        let bits = |element: [u8; MOST_ELEMENT_BYTES]| {
-            fill_bits(&element[..scalar.element_size()], scalar, byte_order, parameters.config.bound)
-        };
-        parameters.config.fill_value = fill_value.map(bits).transpose()?.or(given);
-        library.set_filter_parameters(dcpl, FILTER_ID, flags, &parameters.to_words()?)?;
+        let words =
+            complete(parameters, layout, fill_value.as_ref().map(|element| (&element[..scalar.element_size()], byte_order)))?;
+        library.set_filter_parameters(dcpl, FILTER_ID, flags, &words)?;
         Ok(0)
     })
+}
+
+/// The `cd_values` of a dataset: a user's, with the layout of its chunks and its fill value, which is given as an element in a byte order.
+///
+/// # Errors
+/// `InvalidArgument` if the dataset cannot be compressed so.
+pub(crate) fn complete(mut parameters: CdValues, layout: Layout, fill_value: Option<(&[u8], ByteOrder)>) -> Result<Vec<u32>> {
+    let layout = layout.in_bricks(parameters.brick)?;
+    quire_codec::check_bound(&layout, &parameters.config)?;
+    backend::check_dataset(&layout)?;
+    let given = parameters.given_fill_value(layout.scalar);
+    let bound = parameters.config.bound;
+    let bits = fill_value.map(|(element, order)| fill_bits(element, layout.scalar, order, bound)).transpose()?;
+    parameters.config.fill_value = bits.or(given);
+    parameters.layout = Some(layout);
+    parameters.to_words()
 }
 
 /// Filters that may stand behind this one: each gives back the bytes that it was given, of any length and contents.

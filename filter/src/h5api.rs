@@ -65,7 +65,7 @@ impl Library {
     /// # Errors
     /// `InvalidArgument` if the process has no HDF5 library that can be seen, or several and none of them is the caller.
     pub(crate) fn of_caller(return_address: *const c_void) -> Result<Self> {
-        Self::containing(return_address).or_else(Self::in_global_scope).or_else(Self::only_one_loaded).ok_or_else(|| {
+        Self::containing(return_address).or_else(|| Self::exporting(PROBE)).ok_or_else(|| {
             Error::invalid(
                 "the HDF5 library that called the filter cannot be found in this process: use a shared one, as the functions of a statically \
                  linked one are hidden from plugins; reading works all the same",
@@ -102,16 +102,18 @@ impl Library {
         Self::open(name).filter(|library| library.address(PROBE).is_some())
     }
 
-    fn in_global_scope() -> Option<Self> {
-        Some(Self { handle: libc::RTLD_DEFAULT }).filter(|library| library.address(PROBE).is_some())
+    /// The library of the process with this function: the one in the global scope, else the only one that is loaded.
+    pub(crate) fn exporting(function: &CStr) -> Option<Self> {
+        let global = Self { handle: libc::RTLD_DEFAULT };
+        if global.address(function).is_some() { Some(global) } else { Self::only_one_loaded(function) }
     }
 
-    fn only_one_loaded() -> Option<Self> {
+    fn only_one_loaded(function: &CStr) -> Option<Self> {
         let mut found: Option<(Self, *mut c_void)> = None;
         for name in loaded_objects()? {
             let Some(library) = CStr::from_bytes_with_nul(&name).ok().and_then(Self::open) else { continue };
             // A look-up also searches an object's dependencies, so that libhdf5_hl leads to libhdf5: tell libraries by the address.
-            let Some(address) = library.address(PROBE) else { continue };
+            let Some(address) = library.address(function) else { continue };
             match found {
                 None => found = Some((library, address)),
                 Some((_, known)) if known == address => {}
@@ -143,11 +145,11 @@ impl Library {
     ///
     /// # Safety
     /// `F` must be the `extern "C" fn` type with the signature of the function `name`.
-    unsafe fn function<F: Copy>(&self, name: &CStr) -> Result<F> {
+    pub(crate) unsafe fn function<F: Copy>(&self, name: &CStr) -> Result<F> {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-        let address = self
-            .address(name)
-            .ok_or_else(|| Error::invalid(format_args!("this HDF5 library does not export {}", Lossy(name.to_bytes()))))?;
+        let address = self.address(name).ok_or_else(|| {
+            Error::invalid(format_args!("the library that called the filter does not export {}", Lossy(name.to_bytes())))
+        })?;
         // SAFETY: a function pointer has the form of its address, and the caller vouches for the signature.
         Ok(unsafe { std::mem::transmute_copy(&address) })
     }
@@ -371,9 +373,9 @@ impl Library {
 
     /// A variable of the library that holds an identifier.
     fn identifier(&self, name: &CStr) -> Result<hid_t> {
-        let address = self
-            .address(name)
-            .ok_or_else(|| Error::invalid(format_args!("this HDF5 library does not export {}", Lossy(name.to_bytes()))))?;
+        let address = self.address(name).ok_or_else(|| {
+            Error::invalid(format_args!("the library that called the filter does not export {}", Lossy(name.to_bytes())))
+        })?;
         // SAFETY: HDF5's variables named `H5E_..._g` have the type hid_t and are written once, when the library starts.
         Ok(unsafe { address.cast::<hid_t>().read() })
     }

@@ -4,6 +4,7 @@
 //! H5Dcreate ──► set_local ──► cd_values: the user's bound + the chunk's type and extents
 //! H5Dwrite  ──► filter    ──► backend::compress   ──► quire_gpu, or quire_codec::Workspace
 //! H5Dread   ──► filter    ──► backend::decompress ──► quire_gpu, or quire_codec::Workspace
+//! NCZarr    ──► nczarr    ──► cd_values, then filter: zarr's metadata and netCDF's variables in place of HDF5's
 //! C, Python ──► quire_*   ──► those two, without HDF5, or arrays: many chunks on many threads, and HDF5's chunks as they are
 //! ```
 //!
@@ -38,6 +39,8 @@ mod float_environment;
 mod h5api;
 /// Texts of errors.
 mod message;
+/// What NCZarr calls.
+mod nczarr;
 
 use std::ffi::c_void;
 
@@ -98,6 +101,13 @@ pub extern "C" fn H5PLget_plugin_type() -> H5PL_type_t {
 #[unsafe(no_mangle)]
 pub extern "C" fn H5PLget_plugin_info() -> *const c_void {
     (&raw const FILTER_CLASS).cast()
+}
+
+/// Gives NCZarr the codec's `NCZ_codec_t`.
+// SAFETY: NCZarr prescribes name and signature; for the rest as above.
+#[unsafe(no_mangle)]
+pub extern "C" fn NCZ_get_codec_info() -> *const c_void {
+    (&raw const nczarr::CODEC).cast()
 }
 
 #[cfg(test)]
