@@ -1,5 +1,24 @@
 //! The reference implementation of H5Z-Quire's streams. FORMAT.md defines the format: where this crate disagrees with it, the crate is wrong.
 //!
+//! ```
+//! use quire_codec::{ByteOrder, Config, Layout, Scalar, Workspace};
+//!
+//! let values: Vec<f32> = (0..64 * 64).map(|index| (index as f32 / 50.0).sin()).collect();
+//! let chunk: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+//! let layout = Layout::of_chunk(Scalar::F32, ByteOrder::Little, &[64, 64])?; // [ny][nx], x fastest
+//! let (mut workspace, mut stream) = (Workspace::default(), Vec::new()); // kept from chunk to chunk
+//! workspace.compress(&chunk, &layout, &Config::absolute(1e-3)?, &mut stream)?;
+//!
+//! let mut restored = vec![0; chunk.len()];
+//! workspace.decompress(&stream, &mut restored)?;
+//! for (value, bytes) in values.iter().zip(restored.as_chunks().0) {
+//!     assert!((f64::from(*value) - f64::from(f32::from_le_bytes(*bytes))).abs() <= 1e-3);
+//! }
+//! # Ok::<(), quire_codec::Error>(())
+//! ```
+//!
+//! Options as a text, such as `rel=1e-4`, are read by [`options::parse`]. Damaged streams are errors, and never read or allocate more than their header says.
+//!
 //! ```text
 //!             ┌ rounding grid ─> codes ─ lorenzo ─> differences ┐
 //! chunk bytes ┤                                                 ├ tokenize ─> tokens ─ codebook, lanes ─> stream
@@ -34,7 +53,7 @@
 //! | – | numbers of all stages | | `number/integer.rs`, `number/small_float.rs`, `number/value.rs`, `number/patched16.rs`, `number/rounding.rs`, `number/fixed_log2.rs`, `number/dispatch.rs`, `layout.rs` | `number/small_float.cuh`, `number/integer.cuh`, `number/fixed_log2.cuh` |
 //! | – | instructions of the processor | | `simd.rs`, `simd/bytes.rs`, `fast_paths.rs` | `common.cuh`, `shared.cuh` |
 //!
-//! Without a stage: `lib.rs`, `config.rs`, `options.rs`, `brick.rs`, `error.rs`, `memory.rs`, `text.rs`, `number.rs`, `quantize.rs`, `predict.rs`,
+//! Without a stage: `lib.rs`, `config.rs`, `options.rs`, `brick.rs`, `fill_value.rs`, `error.rs`, `memory.rs`, `text.rs`, `number.rs`, `quantize.rs`, `predict.rs`,
 //! `entropy.rs`, `stream.rs`; `stream/inspect.rs`, `fast_paths/bench.rs`, `stream/books.rs`; `job.cuh`, `module.cu`.
 
 #![forbid(unsafe_code)]
@@ -42,6 +61,7 @@
 mod brick;
 mod config;
 mod error;
+mod fill_value;
 mod layout;
 pub mod memory;
 pub mod options;
@@ -84,6 +104,7 @@ pub use bound::check as check_bound;
 pub use brick::Brick;
 pub use config::{AdaptPolicy, CodebookPolicy, CodingPolicy, Config, ErrorBound, PredictorPolicy, SettledBound, SettledConfig};
 pub use error::{Error, Result};
+pub use fill_value::{MOST_ELEMENT_BYTES, fill_bits};
 pub use layout::{ByteOrder, Layout, MAX_RANK, Scalar, Shape, type_of_byte};
 pub use stream::header::{Coding, Header};
 pub use stream::verified::{Unverified, Verified};

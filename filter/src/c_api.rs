@@ -18,14 +18,13 @@ use std::slice;
 use quire_codec::options::{self, Options};
 use quire_codec::stages::header;
 use quire_codec::stages::inspect::{Description, Plane, PlaneCoding, Prediction};
-use quire_codec::{ByteOrder, Config, Error, Layout, MAX_RANK, Result, Scalar, Verified, memory, type_of_byte};
+use quire_codec::{ByteOrder, Config, Error, Layout, MAX_RANK, Result, Scalar, Verified, fill_bits, memory, type_of_byte};
 
 use crate::FILTER_ID;
 use crate::arrays::batch;
 use crate::backend::{self, Outlook};
 use crate::cd_values;
 use crate::fence::{Buffers, Failure, contain, with_kept_buffers};
-use crate::fill_value::fill_bits;
 use crate::message::Message;
 
 /// `QUIRE_OK`

@@ -15,14 +15,13 @@ use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5z::{H5Z_FILTER_DEFLATE, H5Z_FILTER_FLETCHER32, H5Z_FILTER_SHUFFLE, H5Z_FLAG_OPTIONAL, H5Z_FLAG_REVERSE};
 use quire_codec::stages::header::seal;
 use quire_codec::stages::pairs;
-use quire_codec::{ByteOrder, Coding, Error, ErrorBound, Header, Layout, Result, Unverified, memory};
+use quire_codec::{ByteOrder, Coding, Error, ErrorBound, Header, Layout, Result, Unverified, fill_bits, memory};
 
 use crate::FILTER_ID;
 use crate::backend;
 use crate::cd_values::{CdValues, MAX_WORDS};
 use crate::chunk_buffer::{Allocation, ChunkBuffer};
 use crate::fence::{Buffers, Failure, contain, with_kept_buffers};
-use crate::fill_value::fill_bits;
 use crate::h5api::{Library, ListedFilter};
 use crate::message::Message;
 

@@ -26,7 +26,7 @@
 //! |---|---|
 //! | 1 | bits 24-31: `0x51`, bits 16-23: version of this part, 1, bits 8-15: value type as in the stream's header, bits 0-7: rank |
 //! | rank | extents of the chunk after [`quire_codec::Layout::of_chunk`] and [`quire_codec::Layout::in_bricks`], slowest first |
-//! | 1, or 2 for values of 64 bits | bits of the fill value, low half first, if there is one; of pairs as [`crate::fill_value::fill_bits`] has them |
+//! | 1, or 2 for values of 64 bits | bits of the fill value, low half first, if there is one; of pairs as [`quire_codec::fill_bits`] has them |
 //!
 //! `set_local` may meet its own words again, when a property list is used for a second dataset or h5repack changes the chunks, and then
 //! starts from the user's part. It keeps the fill value where the new dataset defines none and has the same type of values. The words steer the encoder; a

@@ -18,11 +18,10 @@ use hdf5_sys::h5::{herr_t, hsize_t};
 use hdf5_sys::h5d::H5D_FILL_VALUE_USER_DEFINED;
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5z::{H5Z_FLAG_OPTIONAL, H5Z_filter_t};
-use quire_codec::{Error, Result, memory};
+use quire_codec::{Error, MOST_ELEMENT_BYTES, Result, memory};
 
 use crate::element_type::{COMPLEX, COMPOUND, ENUMERATION, ElementType, FLOAT, Fields, FloatFields, INTEGER, IntegerFields};
 use crate::fence::Failure;
-use crate::fill_value::MOST_ELEMENT_BYTES;
 use crate::message::Lossy;
 
 /// A result that says which call has failed, and why.

@@ -31,8 +31,6 @@ pub mod element_type;
 mod environment;
 /// The border between our code and callers in C.
 mod fence;
-/// The fill value as the codec keeps it.
-pub mod fill_value;
 /// The floating-point mode in which the codec computes.
 mod float_environment;
 /// The HDF5 functions we call, looked up in the library that is calling.

@@ -7,7 +7,7 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::slice;
 
-use quire_codec::{ByteOrder, Error, Layout, Result, Scalar, memory};
+use quire_codec::{ByteOrder, Error, Layout, MOST_ELEMENT_BYTES, Result, Scalar, memory};
 use serde::Deserialize;
 
 use crate::FILTER_ID;
@@ -16,7 +16,6 @@ use crate::callbacks::complete;
 use crate::cd_values::{self, CdValues};
 use crate::chunk_buffer::Allocation;
 use crate::fence::{Failure, contain};
-use crate::fill_value::MOST_ELEMENT_BYTES;
 use crate::h5api::Library;
 
 const CODEC_ID: &CStr = c"quire";

@@ -4,13 +4,12 @@ use std::ffi::c_void;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use h5zquire::element_type::{ElementType, Fields};
-use h5zquire::fill_value::fill_bits;
 use hdf5::plist::DatasetCreate;
 use hdf5::{Dataset, Dataspace, Datatype, Hyperslab, SliceOrIndex};
 use hdf5_sys::h5a::H5Aread;
 use hdf5_sys::h5d::{H5D_fill_value_t, H5Dread};
 use hdf5_sys::h5p::{H5P_DEFAULT, H5Pfill_value_defined, H5Pget_fill_value};
-use quire_codec::{ByteOrder, ErrorBound, Layout, Scalar};
+use quire_codec::{ByteOrder, ErrorBound, Layout, Scalar, fill_bits};
 
 use super::links::{has_attribute, open_attribute};
 use super::{check, locked, make_room};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::File;
 
 use hdf5_sys::h5i::hid_t;
-use quire_codec::{ByteOrder, Config, Layout, Scalar};
+use quire_codec::{ByteOrder, Config, Layout, MOST_ELEMENT_BYTES, Scalar};
 
 use super::Outcome;
 use super::stored::{self, Extents};
@@ -13,7 +13,6 @@ use super::touched::TouchedChunks;
 use crate::FILTER_ID;
 use crate::cd_values::{CdValues, MAX_WORDS};
 use crate::fence::Failure;
-use crate::fill_value::MOST_ELEMENT_BYTES;
 use crate::h5api::{Library, ListedFilter};
 
 /// Which way the values go.

@@ -10,7 +10,7 @@ use std::mem;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use quire_codec::{Config, Unverified, memory};
+use quire_codec::{Config, MOST_ELEMENT_BYTES, Unverified, memory};
 use quire_gpu::{ArrayAxes, Device, Part, Resident, ResidentStream};
 
 use super::Outcome;
@@ -22,7 +22,6 @@ use super::strided::Strided;
 use crate::backend::resident;
 use crate::callbacks::check_layout;
 use crate::fence::with_kept_buffers;
-use crate::fill_value::MOST_ELEMENT_BYTES;
 
 /// Bytes of the values of a portion, unless a chunk has more: enough for kernels to be fast, and few enough for HDF5 to begin soon.
 const PORTION_BYTES: u64 = 64 << 20;

@@ -9,11 +9,10 @@ use hdf5_sys::h5::{herr_t, hsize_t};
 use hdf5_sys::h5d::{H5D_CHUNKED, H5D_FILL_TIME_NEVER};
 use hdf5_sys::h5f::H5F_ACC_RDWR;
 use hdf5_sys::h5i::hid_t;
-use quire_codec::memory;
+use quire_codec::{MOST_ELEMENT_BYTES, memory};
 
 use super::{Library, MAX_DATASPACE_RANK, Outcome};
 use crate::fence::Failure;
-use crate::fill_value::MOST_ELEMENT_BYTES;
 use crate::message::{Lossy, OsError};
 
 /// `H5P_DEFAULT`

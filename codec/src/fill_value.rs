@@ -1,6 +1,8 @@
 //! The fill value of a dataset, as the bits that the codec keeps.
 
-use quire_codec::{ByteOrder, Error, ErrorBound, Result, Scalar};
+use crate::config::ErrorBound;
+use crate::error::{Error, Result};
+use crate::layout::{ByteOrder, Scalar};
 
 /// Bytes of the largest element: a pair of binary64.
 pub const MOST_ELEMENT_BYTES: usize = 16;
