@@ -30,9 +30,9 @@ const SAMPLED_TOGETHER: usize = 8;
 const MAX_SAMPLE_VALUES: usize = 1 << 14;
 /// Number of exponents `k` of the steps that are searched for. Level 0 is the least exponent.
 const LEVELS: usize = 64;
-/// A step is found by at least this number of multiples more than chance gives.
+/// Least number of multiples, beyond those of chance, that show a step.
 const LEAST_MULTIPLES: f64 = 8.0;
-/// A step is found by at least this number of different multiples more than chance gives. Packed data have few different values, each of them many times.
+/// Least number of different multiples, beyond those of chance, that show a step. Packed data have few different values, each of them many times.
 const LEAST_DIFFERENT: f64 = 4.0;
 /// If the multiples that chance does not give are this share of a sample or more, they need not be different.
 const LEAST_SHARE: f64 = 1.0 / 16.0;
@@ -101,7 +101,8 @@ pub(super) struct Earlier {
 
 impl Earlier {
     /// The earlier step, for a wanted step. If the earlier step is larger than the wanted one, the chunk's exact bits are taken, which costs compression. So
-    /// where only a few different values show the earlier step, it is halved until it is at most the wanted one. The values are multiples of that step, too.
+    /// where only a few different values show the earlier step, it is halved until it is at most the wanted one. The values are multiples of the halved step,
+    /// too.
     pub(super) fn step_for(self, wanted: f64) -> f64 {
         let Self { mut step, different, .. } = self;
         while wanted > 0.0 && step > wanted && different < CERTAIN_DIFFERENT {
@@ -167,8 +168,8 @@ impl<'a> Search<'a> {
         Ok(self.run_on::<V>(self.sample::<V>(chunk, self.base)?).or(earlier))
     }
 
-    /// The grid that a sample shows. If its multiples are a small share of the sample, the search is repeated with each different value once, and must find an
-    /// equal odd factor.
+    /// The grid that a sample shows. If its multiples are a small share of the sample, the search is repeated with each different value once, and must find the
+    /// same odd factor.
     fn run_on<V: Value>(&self, mut values: Vec<f64>) -> Option<Earlier> {
         let found = self.best_grid_of::<V>(&values, LEAST_MULTIPLES)?;
         values.sort_unstable_by(f64::total_cmp);
@@ -277,8 +278,8 @@ impl<'a> Search<'a> {
         Ok(sample)
     }
 
-    /// The odd mantissa of a value, and the first level and the end of the levels whose steps may have the value as a multiple. They reach from the spacing of
-    /// the type at the value to the greatest power of two that divides the value.
+    /// The odd mantissa of a value, and the first level and the end of the levels whose steps may have the value as a multiple. The levels reach from the
+    /// spacing of the type at the value to the greatest power of two that divides the value.
     #[inline(always)]
     fn levels_of(&self, value: f64) -> Option<(u64, usize, usize)> {
         let is_normal = value.abs() >= f64::MIN_POSITIVE;

@@ -25,13 +25,13 @@ pub trait Element: Copy + Default + Send + Sync + 'static {
     fn write_alternate(evens: [Self; ROW_GROUP], odds: [Self; ROW_GROUP], order: ByteOrder, bytes: &mut [u8]);
     /// Writes element `index` of the chunk.
     fn write(self, bytes: &mut [u8], index: usize, order: ByteOrder);
-    /// The element's bits as an integer of the codes' width: sign extended, but of unsigned integers zero extended.
+    /// The element's bits as an integer of the codes' width: sign extended, or zero extended for unsigned integers.
     fn to_bits(self) -> Self::Code;
     /// The element with these bits.
     fn from_bits(bits: Self::Code) -> Self;
     /// The code of the value.
     fn to_code(self) -> Self::Code;
-    /// The value of a code, of which the low bits count.
+    /// The value of a code. Bits above the type's width do not count.
     fn from_code(code: Self::Code) -> Self;
     /// The value in f64, rounded where 53 bits do not hold it.
     fn approximate(self) -> f64;

@@ -1,4 +1,5 @@
-//! Differences of an exception mask modulo 2 along axes, and prefix sums, which undo them. [`crate::predict::lorenzo`] has those of other integers.
+//! Differences of an exception mask modulo 2 along axes, and prefix sums, which undo them. [`crate::predict::lorenzo`] has the differences and sums of other
+//! integers.
 
 use std::ops::Range;
 
