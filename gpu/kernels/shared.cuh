@@ -12,7 +12,7 @@ __device__ __forceinline__ void keep_in_registers(T*& pointer) {
   asm volatile("" : "+l"(pointer));
 }
 
-/// Writes a word if the condition holds: one instruction under a predicate, where the compiler would make a branch for all lanes to meet behind.
+/// Writes a word if the condition holds: one instruction under a predicate, in place of a branch behind which all lanes meet.
 __device__ __forceinline__ void store_if(bool condition, u16* to, u32 word) {
   asm volatile(
       "{ .reg .pred p; setp.ne.u32 p, %0, 0; @p st.global.u16 [%1], %2; }" ::"r"(u32(condition)), "l"(to), "h"(u16(word))

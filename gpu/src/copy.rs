@@ -19,8 +19,7 @@ const SPLIT: usize = 192 << 10;
 const UNITS: usize = 64;
 /// Least bytes of a unit of a copy that goes to the GPU.
 const MIN_UNIT: usize = 16 << 10;
-/// Least bytes of a unit of a copy that comes from the GPU. With the two numbers exchanged, 64^3 values took 2 us more to the GPU of an H200's host, and 3 us
-/// more from it.
+/// Least bytes of a unit of a copy that comes from the GPU. With the two numbers exchanged, 64^3 values took 2 us longer to an H200, and 3 us longer from it.
 const MIN_UNIT_BACK: usize = 32 << 10;
 /// Threads beside the caller's.
 const HELPERS: usize = 5;
@@ -36,7 +35,7 @@ struct Helpers {
 /// The helpers, started by the first copy that needs them. `None` on a single core, where all cores are busy, and while the system gives no threads: for lack of
 /// memory, say.
 ///
-/// A copy ends when all of its helpers have run. Where 16 processes kept 16 cores busy, that was 4 to 10 ms later in one of ten copies of 1 MiB, which takes 0.16 ms.
+/// A copy ends when all of its helpers have run. Where other processes kept all cores busy, one of ten copies of 1 MiB took 4 to 10 ms longer.
 fn helpers() -> Option<Helpers> {
     static POOL: OnceCell<Option<ThreadPool>> = OnceCell::new();
     let found = POOL.get_or_try_init(|| {

@@ -1,4 +1,4 @@
-//! The tiles on which a predictor is chosen, measured by kernels; the codec decides by their counts, for batches a kernel does.
+//! Kernels measure the tiles on which a predictor is chosen. The codec decides by the counts of one chunk, and a kernel by those of a batch.
 //!
 //! ```text
 //! chunk on the host ─ a copy of each tile ─> pinned memory ─> device memory ─ kernel, on a stream of its own ─> counts in pinned memory ─> decision

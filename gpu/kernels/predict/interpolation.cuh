@@ -1,9 +1,9 @@
 // Interpolation (FORMAT.md §6.2): values -> residuals, from the coarsest level to the finest, and back. CPU: codec/src/predict/interpolation.rs,
 // codec/src/quantize/fine_grid.rs.
 //
-// A value that is odd along one axis is predicted from the coarser level, another one from values of its level that are odd along one axis less. So a level
-// takes a pass for each number of axes, and all values of a pass are independent. Restored values are kept as positions on the fine grid. Positions are in
-// the order of the chunk, residuals in that of the parity classes.
+// A value that is odd along one axis is predicted from the coarser level. Any other value is predicted from those of its level that are odd along one axis
+// less. So a level takes a pass for each number of axes, and all values of a pass are independent. Restored values are kept as positions on the fine grid.
+// Positions are in the order of the chunk, residuals in that of the parity classes.
 //
 // Here is what all levels share. One block of threads does the coarse levels (coarse_levels.cuh); each pass of a fine level is a launch (fine_levels.cuh).
 //
@@ -46,8 +46,8 @@ template <u32 SIZE>
 constexpr u32 FIRST_SET = SIZE == 1 ? 0 : SIZE == 2 ? 4 : SIZE == 3 ? 10 : SIZE == 4 ? 14 : CLASSES;
 static_assert(MAX_RANK == 4, "sets of as many axes");
 
-/// A parity class: the values of a level whose coordinates are odd along the axes of a set and even along all others. The values that a level has and the
-/// next coarser level has not are numbered from 0, in the order of coding.
+/// A parity class: the values of a level whose coordinates are odd along the axes of a set and even along all others. The values that the next coarser level
+/// lacks are numbered from 0, in the order of coding.
 struct Class {
   u32 first;       // number of its first value
   u32 extents[3];  // along three axes, fastest first; what remains after division by these is the index along the fourth

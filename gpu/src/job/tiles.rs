@@ -21,7 +21,7 @@ shared_constants! {
     pub const GROUP_TILES: u32 = 4;
     /// Most passes of the interpolation of a tile: up to one for each number of axes, for each of twelve levels.
     pub const TILE_PASSES: usize = 48;
-    /// Tiles of up to this number of values, as all with fewer than four axes are that are not thin, leave room for more blocks on a multiprocessor.
+    /// Tiles of up to this number of values leave room for more blocks on a multiprocessor. Only thin tiles and tiles with four axes have more values.
     pub const SMALL_TILE_VALUES: usize = 896;
 
     /// In place of the number of a kind of interpolation: there is none.
@@ -77,7 +77,7 @@ shared_structs! {
         pub outliers: [u32; INTERPOLATION_KINDS],
         /// By kind of interpolation: zeros among these residuals that are escapes.
         pub zero_escapes: [u32; INTERPOLATION_KINDS],
-        /// Neighbours along a row of which one is a zero, and the other is not.
+        /// Pairs of neighbours along a row of which exactly one is a zero.
         pub zero_edges: u32,
         /// Values between two steps of the fine grid.
         pub between_steps: u32,
@@ -140,7 +140,7 @@ shared_structs! {
         pub extents: [u32; MAX_RANK],
         /// Kinds of interpolation with a rough axis that are measured in a batch: as many as axes are longer than 1, if several are.
         pub rough_kinds: u32,
-        /// What the planes of exceptions take besides edges between zeros and others, as a number of such edges: the tiles' share.
+        /// The planes of exceptions take as many bits besides as this number of edges between zeros and other values: the tiles' share.
         pub edges_of_planes: u32,
         /// Estimated bits per residual, in fixed point, below which interpolation has finer steps on coarse levels.
         pub finer_steps_below: u32,

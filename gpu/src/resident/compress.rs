@@ -1,7 +1,7 @@
 //! Compressing a batch of resident chunks.
 //!
 //! ```text
-//! boxes ─> inspect, choose predictors ─> decisions ─> a launch set for each variant ─> lengths ─> packed streams ─> caller
+//! boxes ─> inspect, choose predictors ─> decisions ─> launches for each variant ─> lengths ─> packed streams ─> caller
 //!                                     │     ↑
 //!                                     └ chunks that the host has to look at
 //! ```
@@ -322,7 +322,7 @@ impl<'a> Compressing<'a> {
         Ok(self.kernels_with(&config, &grid, predictor, may_have_lattice(chunk, self.layout, &config)))
     }
 
-    /// Makes a chunk's stream the ordinary way.
+    /// Makes the stream of a chunk whose values are on the host.
     fn make_on_host(&self, chunk: &[u8], workspace: &mut Workspace) -> std::result::Result<Vec<u8>, Fault> {
         let mut stream = Vec::new();
         match self.device.compress(chunk, self.layout, self.config) {

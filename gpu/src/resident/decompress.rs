@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! streams on the host ─ parameters in front of each ─> one transfer ─┐
-//!                                                                     ├─ runs ─> slots ─ a launch set for each variant ─> chunks ─ boxes ─> caller's array
+//!                                                                     ├─ runs ─> slots ─ launches for each variant ─> chunks ─ boxes ─> caller's array
 //! streams on the device: parameters alone ───────────────────────────┘
 //! ```
 
@@ -45,7 +45,7 @@ pub enum ResidentStream<'a> {
     },
     /// No stream: the chunk's values as they are.
     Values(&'a [u8]),
-    /// No stream: one value, in the first bytes, is everywhere.
+    /// No stream: all values are this one, which is in the first bytes.
     Value([u8; 8]),
 }
 
