@@ -7,7 +7,7 @@
 
 use std::marker::PhantomData;
 
-/// The default mode, as long as this value lives; then the thread's own mode again, with its flags. It belongs to its thread.
+/// The default mode, as long as this value lives; then the thread's own mode again, with its flags. The value belongs to its thread.
 pub(crate) struct DefaultFloatEnvironment {
     saved: Word,
     _not_send: PhantomData<*const ()>,

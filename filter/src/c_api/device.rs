@@ -62,8 +62,8 @@ impl Span {
 }
 
 impl Found {
-    /// Refuses chunks that cannot be written side by side. Where there are gaps between the values of a chunk, others may lie there: then it is those at one
-    /// address alone.
+    /// Refuses chunks that cannot be written side by side. Where chunks have gaps between their values, only chunks at one address are refused: other chunks
+    /// may lie in the gaps.
     fn check_apart(&self) -> Result<(), Failure> {
         if let Some(chunk) = self.spans.iter().position(|span| !span.is_apart) {
             return Err(Error::invalid(format_args!("the strides let values of chunk {chunk} share bytes")).into());
@@ -236,7 +236,7 @@ pub unsafe extern "C" fn quire_device_decompress(
             let stream = match resident::gpu_of(address as u64) {
                 Some(number) if Some(number) == gpu => {
                     let (address, length) = (address as u64, length as u64);
-                    // As in `chunks_from_raw`, streams of no possible length apart.
+                    // The ends of streams are asked about together, as those of chunks are. But a stream that is too long for any chunk is asked about at once.
                     let last = address.checked_add(length.saturating_sub(1));
                     if length > max_stream_len(&found.layout) && last.and_then(resident::gpu_of) != gpu {
                         return Err(ends_outside(chunk, address, length));
