@@ -69,6 +69,14 @@ impl Estimate {
     }
 }
 
+/// A kind of interpolation that was tried.
+#[derive(Clone, Copy)]
+struct Tried {
+    kind: InterpolationKind,
+    counts: Counts,
+    estimate: Estimate,
+}
+
 /// The axes of a chunk longer than 1, as a set.
 fn long_axes(shape: &Shape) -> usize {
     (0..MAX_RANK).filter(|&axis| shape.extents()[axis] > 1).map(|axis| 1 << axis).sum()
@@ -178,7 +186,7 @@ impl PredictorChoice {
         [1, 2, 4, 8].into_iter().filter(move |&axis| long & axis != 0 && long != axis)
     }
 
-    /// The sample's share of [`EDGES_OF_PLANES`].
+    /// The sample's share of `EDGES_OF_PLANES`.
     #[must_use]
     pub fn edges_of_planes(&self) -> usize {
         EDGES_OF_PLANES * TILES * self.sample.len / self.shape.elements() as usize
@@ -217,26 +225,26 @@ impl PredictorChoice {
         let estimate = |counts: &Counts, of_zeros: u64| Estimate { bits: counts.bits(of_zeros), values: counts.values };
         let mut try_kind = |rough: u8, is_linear: bool| {
             let kind = InterpolationKind::new(rough, is_linear);
-            interpolate(kind).map(|counts| (kind, counts, estimate(&counts, bits_as_escapes(&counts).min(bits_as_exceptions))))
+            let of_zeros = |counts: &Counts| bits_as_escapes(counts).min(bits_as_exceptions);
+            interpolate(kind).map(|counts| Tried { kind, counts, estimate: estimate(&counts, of_zeros(&counts)) })
         };
-        type Tried = (InterpolationKind, Counts, Estimate);
         let better = |best: Tried, other: Tried| {
-            let margin = KIND_MARGIN * u64::from(other.2.values);
-            if other.2.bits + margin < best.2.bits { other } else { best }
+            let margin = KIND_MARGIN * u64::from(other.estimate.values);
+            if other.estimate.bits + margin < best.estimate.bits { other } else { best }
         };
         let cubic = try_kind(0, false)?;
-        if differences.is_below(16, CUBIC_MARGIN, &cubic.2) {
+        if differences.is_below(16, CUBIC_MARGIN, &cubic.estimate) {
             return Ok(by_differences);
         }
         let mut best = better(cubic, try_kind(0, true)?);
-        let is_linear = best.0.is_linear();
+        let is_linear = best.kind.is_linear();
         for rough in self.rough_axes() {
             best = better(best, try_kind(rough, is_linear)?);
         }
-        if best.0.rough() != 0 {
-            best = better(best, try_kind(best.0.rough(), !is_linear)?);
+        if best.kind.rough() != 0 {
+            best = better(best, try_kind(best.kind.rough(), !is_linear)?);
         }
-        let (kind, counts, best) = best;
+        let Tried { kind, counts, estimate: best } = best;
         let masks_zeros = bits_as_exceptions < bits_as_escapes(&counts);
         let sixteenths = if masks_zeros { MASKED_SIXTEENTHS } else { 16 };
         let as_escapes = estimate(&counts, bits_as_escapes(&counts));

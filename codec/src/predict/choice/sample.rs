@@ -8,7 +8,7 @@ pub const TILES: usize = 16;
 const TILE_VALUES: usize = 512;
 /// A small chunk has about the values of this number of tiles, so that its tiles overlap. Interpolation does too badly in smaller tiles.
 const TILES_PER_SMALL_CHUNK: usize = 4;
-/// Most values of a tile, `5 * 5 * 5 * 9`: one more along each side than [`TILE_VALUES`].
+/// Most values of a tile, `5 * 5 * 5 * 9`: one more along each side than in `TILE_VALUES`.
 pub const MAX_TILE_VALUES: usize = 1125;
 /// Tiles begin at multiples of this. So levels 0 and 1 of a tile are those of the chunk, and what interpolation has restored is interpolated equally again.
 const ALIGNMENT: usize = 4;
