@@ -21,11 +21,10 @@ __device__ __forceinline__ void weigh(const u32 (&counts)[WEIGHED_COUNTS], u64 (
   for (u32 i = 0; i < WEIGHED_COUNTS; i++) weighted[i] = u64(counts[i]) * logarithms[i];
 }
 
-/// Bits that tell things of two kinds apart: n log2(n) - a log2(a) - b log2(b) for a of the first kind and b of the second, n in all. Arguments are these
-/// products.
+/// Bits that tell a things of one kind from b things of another: n log2(n) - a log2(a) - b log2(b), with n = a + b. The arguments are the three products.
 __device__ __forceinline__ u64 split_bits(u64 all, u64 first, u64 second) { return all > first + second ? all - first - second : 0; }
 
-/// Estimated bits of the values that need more than a residual, of a kind of interpolation. Where a fill value is masked, zeros cannot be. `gain`: how many
+/// Estimated bits of the escapes and exceptions of a kind of interpolation. Zeros can be exceptions unless the mask is taken by a fill value. `gain`: how many
 /// bits fewer zeros take as exceptions than as escapes; 0 if they are escapes.
 __device__ __forceinline__ u32 bits_of_outliers(const TileJob& job, const TileSums& sums, u32 kind, u32& gain) {
   const u32 as_escapes = OUTLIER_BITS * sums.zero_escapes[kind], as_exceptions = EDGE_BITS * (sums.zero_edges + job.edges_of_planes);
