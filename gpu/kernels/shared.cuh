@@ -1,5 +1,5 @@
-// Instructions that the compiler does not choose by itself, for loops in which a warp's chain of dependent instructions takes all the time: loads from
-// shared memory that wait for no branch, addresses that stay in registers, stores under a predicate. The emulator has them in plain C++.
+// Instructions that the compiler does not choose by itself: loads from shared memory that wait for no branch, addresses that stay in registers, stores under a
+// predicate. They are for loops in which a warp's chain of dependent instructions takes all the time. The emulator has them in plain C++.
 #pragma once
 
 #include "common.cuh"

@@ -29,9 +29,8 @@ pub fn idle_cores() -> usize {
 /// Callers at present that have threads on all cores.
 static CALLERS: AtomicUsize = AtomicUsize::new(0);
 
-/// A caller that has threads on all cores, as transfers of whole arrays have. Copies of chunks then get no helpers, as they would wait until the helpers get a
-/// core: without helpers, 16 threads of an H100's host read chunks of 128³ at 31 to 33 GB/s in place of 26 to 28. The count of idle cores may be too old to
-/// show such callers.
+/// A caller that has threads on all cores, as transfers of whole arrays have. Copies of chunks then get no helpers, as helpers would wait for a core. Without
+/// them, 16 threads of an H100's host read chunks of 128³ at 31 to 33 GB/s in place of 26 to 28. The count of idle cores may be too old to show such callers.
 pub(crate) struct CoresTaken(());
 
 impl CoresTaken {

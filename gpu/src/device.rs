@@ -119,8 +119,8 @@ pub fn device(ordinal: usize) -> Result<&'static Device> {
     device_in_steps(ordinal, &|| true)
 }
 
-/// The device of [`device`]. Between the steps of opening it, each of which takes up to a few tenths of a second, `go_on` says whether to continue: a process
-/// that is about to end need not wait.
+/// The device of [`device`], opened in steps of up to a few tenths of a second. Between steps, `go_on` says whether to continue, so that a process that is
+/// about to end need not wait.
 ///
 /// # Errors
 /// `Unavailable` or `OutOfMemory`, with the reason; `Failed` where the trial of the kernels has failed. Lasting reasons are found once a process.

@@ -229,8 +229,8 @@ impl<'a> Search<'a> {
         Some(found.odd.factor as f64 * power_of_two(self.base + level as i32)?)
     }
 
-    /// A sample in groups of eight values. It is spread evenly over the groups in which some value other than 0 is a multiple of two to the power of
-    /// `exponent`: whenever the sample is full, every other group is dropped and the stride is doubled.
+    /// A sample in groups of eight values. It is spread evenly over the groups in which some value other than 0 is a multiple of `2^exponent`. Whenever the
+    /// sample is full, every other group is dropped and the stride is doubled.
     fn sample<V: Value>(&self, chunk: &[u8], exponent: i32) -> Result<Vec<f64>> {
         let mut sample = Vec::new();
         let Some(inverse) = power_of_two(-exponent) else { return Ok(sample) };

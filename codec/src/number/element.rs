@@ -1,7 +1,7 @@
 //! The types of a chunk's elements: how each is read and written, and the integers that encode its values exactly (FORMAT.md §5.3).
 //!
 //! These codes order as the values do, so that close values have close codes. The code of an integer is the integer itself. The code of a floating-point number
-//! is its IEEE bits; of a negative one all bits but the sign are inverted, which reverses their order (Lindstrom and Isenburg, Fast and Efficient Compression
+//! is its IEEE bits. Those of a negative number but the sign are inverted, which reverses their order (Lindstrom and Isenburg, Fast and Efficient Compression
 //! of Floating-Point Data, TVCG'06, section 3.2).
 
 use crate::layout::ByteOrder;

@@ -40,10 +40,10 @@ pub const KINDS: usize = 2 << MAX_RANK;
 pub const VALUES_PER_VALUE_OUT_OF_REACH: usize = 2;
 /// Estimated bits of each end of a run of zeros along a row, where zeros are masked.
 pub const EDGE_BITS: u64 = 8;
-/// The planes of exceptions are estimated to take as many bits besides as this number of such ends.
+/// Fixed cost of the planes of exceptions where zeros are masked, in ends of runs ([`EDGE_BITS`] each).
 const EDGES_OF_PLANES: usize = 128;
-/// Interpolation that is better than differences only with masked zeros must have an estimate below this / 16 of that of differences. The estimate does not see
-/// that a masked zero makes the predictions of its neighbours worse.
+/// If interpolation beats differences only with masked zeros, its estimate must be below this / 16 of theirs. The estimate does not see that a masked zero
+/// makes the predictions of its neighbours worse.
 pub const MASKED_SIXTEENTHS: u128 = 13;
 /// No other kind is tried if cubic interpolation is estimated to take this much more than differences: 3/4 bit a value, in fixed point.
 pub const CUBIC_MARGIN: u64 = 3 << (LOG_FRACTION - 2);
@@ -140,8 +140,8 @@ impl PredictorChoice {
             && matches!(config.predictor, PredictorPolicy::Auto | PredictorPolicy::Differences)
     }
 
-    /// The choice for a chunk that is not constant; `None` if `config` leaves nothing open. The chunk's first values suffice in its place if they show that it
-    /// has no lattice ([`lattice::is_off`](crate::quantize::lattice::is_off)).
+    /// The choice for a chunk that is not constant; `None` if `config` leaves nothing open. If the chunk's first values show that it has no lattice, `chunk`
+    /// may be these values alone ([`lattice::is_off`](crate::quantize::lattice::is_off)).
     #[must_use]
     pub fn of_chunk(chunk: &[u8], layout: &Layout, config: &SettledConfig) -> Option<Self> {
         let (true, SettledBound::Absolute(bound)) = (Self::is_open(layout.scalar, config), config.bound) else { return None };

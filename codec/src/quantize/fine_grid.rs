@@ -38,10 +38,9 @@ use crate::quantize::positions::{
 use crate::quantize::quantizer::Quantizer;
 use crate::simd::ROW_GROUP;
 
-/// The least magnitude of an escape. A residual of smaller magnitude counts steps; an escape counts positions. The encoder writes
-/// an escape in three cases (FORMAT.md §5.2, rules 2 and 3): the residual in steps leads to a position that does not hold the
-/// value; or the value is on a position, and the residual in steps leads to another position; or the residual would have too many
-/// steps.
+/// The least magnitude of an escape. A residual of smaller magnitude counts steps; an escape counts positions. The encoder writes an escape (FORMAT.md §5.2,
+/// rules 2 and 3) if the residual in steps would be too large, if it leads to a position that does not hold the value, or if it leads away from the position
+/// that the value is on.
 pub const ESCAPE_FROM: i32 = 1 << 16;
 /// An escape is its position's distance from the prediction, in positions, plus this.
 pub const ESCAPE_BASE: i32 = ESCAPE_FROM + (1 << 15);

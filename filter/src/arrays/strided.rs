@@ -84,8 +84,8 @@ impl Dense {
 
 impl Strided {
     /// # Safety
-    /// Every value of the box, at `address` plus, for each axis, an index below its extent times the stride, has `size` bytes that nobody changes while
-    /// this lives, and, if [`Strided::scatter`] or [`Strided::piece_mut`] is called, that nobody else uses.
+    /// A value of the box is at `address` plus its index along each axis times the axis's stride. Its `size` bytes are valid, and nobody changes them while
+    /// this lives. If [`Strided::scatter`] or [`Strided::piece_mut`] is called, nobody else uses them.
     pub(crate) unsafe fn new(address: *mut u8, size: usize, strides: Vec<isize>) -> Self {
         Self { address, size, strides }
     }

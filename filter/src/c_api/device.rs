@@ -102,9 +102,9 @@ impl Targets {
 /// Compresses chunks in a GPU's memory.
 ///
 /// # Safety
-/// `options` is null or a string; `fill_value` is null or holds a value of the type; `chunks` is null or leads to chunks whose arrays are as
-/// `filter/include/h5z_quire.h` says, whose addresses lead to values that nobody changes meanwhile, and whose stream is one of the GPU's primary context; `streams` has
-/// room for a stream of each chunk; `reason` is null or can be written.
+/// `options` is null or a string; `fill_value` is null or holds a value of the type; `chunks` is null or leads to chunks; `streams` has room for a stream of
+/// each chunk; `reason` is null or can be written. The arrays of `chunks` are as `filter/include/h5z_quire.h` says, and its stream is one of the GPU's primary
+/// context. Nobody changes the values of the chunks meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quire_device_compress(
     options: *const c_char,
@@ -205,8 +205,8 @@ pub unsafe extern "C" fn quire_device_compress_to_device(
 /// Decompresses streams into chunks in a GPU's memory.
 ///
 /// # Safety
-/// `streams` holds an address and `stream_lengths` a length for each chunk, of bytes in the host's memory or in the GPU's; `chunks` is as for [`quire_device_compress`],
-/// and nobody else uses the chunks meanwhile; `reason` is null or can be written.
+/// `streams` holds an address for each chunk, and `stream_lengths` a length: of bytes in the host's memory or in the GPU's. `chunks` is as for
+/// [`quire_device_compress`], and nobody else uses the chunks meanwhile. `reason` is null or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quire_device_decompress(
     streams: *const *const c_void,

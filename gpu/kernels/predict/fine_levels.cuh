@@ -13,8 +13,8 @@
 // even x through shared memory. Where a block of threads does not hold whole rows, it also computes the positions at even x of the pairs next to its own, and
 // writes nothing for these. A `Row` has what its pairs have in common; ROWS_AT_ONCE of them are prepared at a time.
 //
-// A pass over single parity classes would read and write every other value of a row, which is half of each sector of memory, and find each value's indices by
-// itself: encoding 256^3 values at 1e-2 took 563 us in place of 383 (H100).
+// A pass over single parity classes is slower: it uses half of each sector of memory, as it reads and writes every other value of a row, and finds the indices
+// of each value by itself. With such passes, encoding 256^3 values at 1e-2 took 563 us in place of 383 (H100).
 #pragma once
 
 #include "interpolation.cuh"

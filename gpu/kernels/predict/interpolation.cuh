@@ -98,8 +98,8 @@ __device__ __forceinline__ u32 weights_of_neighbours(bool has_a, bool has_c, boo
                  : weights_of(0, 16, 0, 0);
 }
 
-/// The axes that count for a value that is odd along the axes of `set` and has a neighbour c along those of `with_c`: rough axes only if it is odd
-/// along no others, and axes without c only if there are no others.
+/// The axes that count for a value that is odd along the axes of `set` and has a neighbour c along those of `with_c`. Rough axes count only if the value is odd
+/// along no others. Axes without c count only if no axis that is left has one.
 __device__ __forceinline__ u32 counted_axes(u32 set, u32 with_c, u32 kind) {
   const u32 smooth = set & ~kind, used = smooth ? smooth : set;
   return used & with_c ? used & with_c : used;

@@ -27,7 +27,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Estimate of the bits that the residuals take, in fixed point with [`LOG_FRACTION`] fraction bits. `zero_bits`: bits of the zeros that are escapes.
+    /// Estimate of the bits that the residuals take, in fixed point with [`LOG_FRACTION`] fraction bits. `zero_bits`: bits of the zeros that are escapes, or
+    /// are masked instead.
     pub(super) fn bits(&self, zero_bits: u64) -> u64 {
         let [values, zeros, rises, negative, lengths, outliers] =
             [self.values, self.zeros, self.rises, self.negative, self.lengths, self.outliers].map(u64::from);
