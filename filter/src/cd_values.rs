@@ -156,7 +156,7 @@ impl CdValues {
         self.config.fill_value.filter(|_| self.layout.is_some_and(|layout| layout.scalar == scalar))
     }
 
-    /// These parameters as words; bounds are written as bits, never as decimals.
+    /// The parameters as words. Bounds are written as bits, never as decimals.
     ///
     /// # Errors
     /// `InvalidArgument` if an extent does not fit 32 bits.

@@ -14,7 +14,7 @@ pub struct Card {
 /// How a card runs the work of several processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contexts {
-    /// That of one process at a time, in turns.
+    /// One process at a time, in turns.
     TakeTurns,
     /// All at once, through a server of NVIDIA's Multi-Process Service.
     ShareByMps,

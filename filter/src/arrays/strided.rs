@@ -319,7 +319,7 @@ mod past_caches {
     /// Copies a run of bytes. Lines of 64 bytes that it fills go past the caches, its ends through them.
     ///
     /// # Safety
-    /// Both runs are valid, and have no byte in common.
+    /// Both runs are valid, and do not overlap.
     #[cfg(target_arch = "x86_64")]
     pub(super) unsafe fn copy(from: *const u8, to: *mut u8, run: usize) {
         use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
@@ -349,7 +349,7 @@ mod past_caches {
     }
 
     /// # Safety
-    /// As above.
+    /// Both runs are valid, and do not overlap.
     #[cfg(not(target_arch = "x86_64"))]
     pub(super) unsafe fn copy(from: *const u8, to: *mut u8, run: usize) {
         // SAFETY: the caller's promise.

@@ -145,8 +145,8 @@ struct TileDecision {
   /// Differences along a set of axes that count.
   __device__ __forceinline__ u32 differences() const { return TILES * job.tiles.counted; }
 
-  /// The set of axes whose differences have the least estimate, which becomes `set_bits`, corrected for the chunk's first values along the axes. `bits`: the
-  /// estimate of set `lane_id()`, if that is a set of the chunk's.
+  /// The set of axes whose differences have the least estimate, once estimates are corrected for the chunk's first values along the axes. That estimate becomes
+  /// `set_bits`. `bits`: the estimate of set `lane_id()`, if that is a set of the chunk's.
   __device__ __forceinline__ u32 best_set(u64 bits, bool is_set, u64& set_bits) const {
     const u32 lane = lane_id();
 #pragma unroll

@@ -46,7 +46,8 @@ struct alignas(16) RowAxis {
   i32 weights[4];
 };
 
-/// Which axes count for a value: a bit for each axis along which its row is odd, in ascending order; bit 3 for x; from bit 4 on, how many they are.
+/// Which axes count for a value. The bits below bit 3 are those of the axes along which its row is odd, in ascending order. Bit 3 is that of x. Bits 4 to 6 are
+/// the number of axes that count.
 struct CountedAxes {
   static constexpr u32 X = 3, COUNT = 4, BITS = 8;
   u32 bits;  // bits above the lowest BITS have no meaning

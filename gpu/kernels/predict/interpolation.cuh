@@ -5,7 +5,8 @@
 // less. So a level takes a pass for each number of axes, and all values of a pass are independent. Restored values are kept as positions on the fine grid.
 // Positions are in the order of the chunk, residuals in that of the parity classes.
 //
-// Here is what all levels share. One block of threads does the coarse levels (coarse_levels.cuh); each pass of a fine level is a launch (fine_levels.cuh).
+// This file has what all levels share. One block of threads does the coarse levels (coarse_levels.cuh); each pass of a fine level is a launch
+// (fine_levels.cuh).
 //
 // Encoding reads values and writes residuals; decoding reads residuals and writes values. Both compute equal positions.
 #pragma once

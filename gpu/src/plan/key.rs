@@ -78,7 +78,7 @@ pub(crate) struct DecodeVariant {
 }
 
 impl DecodeVariant {
-    /// The variant for a stream with this number of exceptions, whose first plane begins with `plane`, which may be cut short.
+    /// The variant for a stream with this number of exceptions. `plane` is the beginning of its first plane.
     pub(crate) fn new(shape: &Shape, in_place: bool, exceptions: u64, plane: &[u8]) -> Self {
         let interpolated = interpolation_kind(plane, shape).is_some();
         let block_log = announced_block_log(plane).unwrap_or(0);
@@ -169,9 +169,9 @@ impl Columns {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exceptions {
     None,
-    /// They are in a list.
+    /// Exceptions are in a list.
     Listed,
-    /// They have planes, in some chunks of a batch at least.
+    /// Exceptions have planes, in some chunks of a batch at least.
     Many,
 }
 

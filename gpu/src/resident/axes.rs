@@ -26,7 +26,7 @@ pub struct Part<'a> {
     pub(super) offset: u64,
     /// Values along each axis.
     pub(super) lens: [u32; BOX_AXES],
-    /// Whether it is the whole chunk.
+    /// Whether the part is the whole chunk.
     pub(super) is_whole: bool,
     /// The chunk's values where the array has none, with room for the others. `None` for fill values, or for 0 without a fill value. Only compressing reads
     /// this.

@@ -70,7 +70,7 @@ enum Decision {
 struct Task {
     variant: EncodeVariant,
     parameters: EncodeParameters,
-    /// It is coded with its exact bits, so that a stream longer than the chunk stays.
+    /// The chunk is coded with its exact bits, so that a stream longer than the chunk stays.
     is_lossless: bool,
 }
 
@@ -158,7 +158,8 @@ impl<'a> Compressing<'a> {
         are_packed: bool,
     ) -> std::result::Result<Vec<Stream>, Failure> {
         let count = set.len();
-        // Of a chunk: its address and its parameters, to look at it and to compress it; boxes to fill and to gather it; runs to pack and to deliver its stream.
+        // A chunk needs two of each: addresses and parameters to look at it and to compress it, boxes to fill and to gather it, runs to pack and to deliver its
+        // stream.
         let table_len =
             2 * (size_of::<Address>() + size_of::<EncodeParameters>() + size_of::<CopiedBox>() + size_of::<CopiedRun>());
         // Each variant has tables of addresses, parameters and runs, and its books. The rest are tables of the whole set.
