@@ -1,8 +1,9 @@
 //! Finds the grid on which a part of a chunk was rounded before.
 //!
 //! HDF5 decodes a chunk, changes a part of it, and encodes the whole chunk again. Where the bound depends on the chunk, the second step may differ from the
-//! first, and values would be rounded twice: 30 daily appends to one chunk took `rel=1e-3` to 8 times its bound. So steps are products `q * 2^k` with a few odd
-//! `q` ([`super::ladder`]), and the encoder searches the chunk for multiples of such a step. A fresh value has not been rounded before; an earlier value has.
+//! first, and values would be rounded twice. With `rel=1e-3`, 30 daily appends to one chunk led to errors of 8 times the bound. So steps are products `q * 2^k`
+//! with a few odd `q` ([`super::ladder`]), and the encoder searches the chunk for multiples of such a step. A fresh value has not been rounded before; an
+//! earlier value has.
 //!
 //! ```text
 //! value           mantissa * 2^low, the mantissa an odd integer; a multiple of q * 2^k if q divides the mantissa and low >= k
