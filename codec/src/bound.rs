@@ -211,8 +211,8 @@ impl<C: Compressor> Settling<'_, C> {
         self.compressor.stream_before(&exactly)
     }
 
-    /// Compresses a sample with the settled bound and with the exact bits. If the exact bits take no more space, returns the greatest length that the sample
-    /// lets expect of the chunk's exact bits. A chunk that is like its sample then needs no stream with the bound.
+    /// Compresses a sample with the settled bound and with the exact bits. If the exact bits take no more space, returns the greatest length that is expected
+    /// of the chunk's exact bits. A chunk that is like its sample then needs no stream with the bound.
     fn length_of_exact_bits(&mut self, config: &SettledConfig) -> std::result::Result<Option<usize>, C::Error> {
         let Some(Sample { bytes, layout }) = Sample::of(self.chunk, self.layout)? else { return Ok(None) };
         let exact = self.compressor.sample_len(bytes, &layout, &self.config.with_bound(SettledBound::Lossless))?;

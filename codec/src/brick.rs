@@ -63,9 +63,9 @@ impl fmt::Display for Brick {
 }
 
 impl Shape {
-    /// The shape of a chunk of this shape whose values lie in bricks; this shape if no brick is given. Its fastest extents are the brick's, as many of them as
-    /// have a product that divides the number of values. The quotient is the extent before them. So a chunk of whole bricks has all of the brick's extents, and
-    /// a chunk of whole slices has two of them. The order of the values does not change.
+    /// The shape of a chunk whose values lie in bricks; this shape if no brick is given. The fastest extents are those of the brick, as many as have a product
+    /// that divides the number of values. The quotient is the slowest extent. So a chunk of whole bricks has all of the brick's extents, and a chunk of whole
+    /// slices has two of them. The order of the values does not change.
     ///
     /// # Errors
     /// `InvalidArgument` if the chunk has no whole number of the brick's rows.

@@ -16,7 +16,7 @@ pub enum ErrorBound {
     Relative(f64),
     /// `|x - x'| <= bound * |x|`: zeros stay zeros, and signs are kept. For floating-point types.
     PointwiseRelative(f64),
-    /// The chunk's peak signal-to-noise ratio in dB, `20 log10(range) - 10 log10(mean squared error)`, over its finite values but the fill value.
+    /// The chunk's peak signal-to-noise ratio in dB, `20 log10(range) - 10 log10(mean squared error)`, over its finite values without the fill value.
     Psnr(f64),
     /// The compression ratio: bytes of the chunk over bytes of its stream.
     Ratio {
@@ -29,8 +29,7 @@ pub enum ErrorBound {
     Lossless,
 }
 
-/// The largest error of a decoded value, as one chunk is encoded: what an [`ErrorBound`] comes down to for the chunk's values. For each there is a
-/// [`Grid`](crate::stages::grid::Grid).
+/// The largest error of a decoded value, as one chunk is encoded: what an [`ErrorBound`] comes down to for the chunk's values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SettledBound {
     /// See [`ErrorBound::Absolute`].
@@ -105,8 +104,8 @@ pub struct Config<'a, Bound = ErrorBound> {
     pub coding: CodingPolicy,
     /// Where codebooks come from.
     pub codebook: CodebookPolicy,
-    /// Books to choose from besides the dictionary's, from an [`AdaptiveDictionary`]: at most [`MAX_BOOKS`]. A stream contains those that it uses, as
-    /// custom books, so that any decoder reads it.
+    /// Books to choose from besides the dictionary's, from an [`AdaptiveDictionary`]: at most [`MAX_BOOKS`]. A stream that uses one of them contains it as a
+    /// custom book, so that any decoder reads the stream.
     ///
     /// [`AdaptiveDictionary`]: crate::entropy::adaptive::AdaptiveDictionary
     /// [`MAX_BOOKS`]: crate::entropy::adaptive::MAX_BOOKS
@@ -117,11 +116,11 @@ pub struct Config<'a, Bound = ErrorBound> {
     pub predictor: PredictorPolicy,
     /// Whether less noise is wanted rather than a shorter stream. True while a bound is sought for a PSNR or a ratio.
     pub for_less_noise: bool,
-    /// Bits of the dataset's fill value, in the low bits for types of fewer than 64. Values with these bits are restored exactly under every bound:
+    /// Bits of the dataset's fill value, in the low bits for types of fewer than 64 bits. Values with these bits are restored exactly under every bound:
     /// readers find missing values by comparison with the fill value.
     pub fill_value: Option<u64>,
-    /// The values that are not far. Far values are restored exactly and count for no range, as the fill value. The span is found while a bound that depends on
-    /// the chunk is settled.
+    /// The values that are not far. Far values are restored exactly and count for no range, like the fill value. The span is found while a bound that depends
+    /// on the chunk is settled.
     pub span: Span,
 }
 
@@ -177,7 +176,7 @@ impl Config<'_> {
 }
 
 impl<'a, Bound> Config<'a, Bound> {
-    /// A configuration with a bound that is taken as it is: for stages. A user's bound goes to [`Config::new`].
+    /// A configuration with a bound that is not checked: for stages. A user's bound goes to [`Config::new`].
     #[must_use]
     pub fn of(bound: Bound) -> Self {
         Self {

@@ -106,7 +106,7 @@ impl Scalar {
 }
 
 impl fmt::Display for Scalar {
-    /// The type's name here; for complex numbers the name that numpy gives them, which says more.
+    /// The variant's name; for complex numbers numpy's name, which says more.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::C64 => formatter.write_str("complex64"),

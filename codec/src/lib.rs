@@ -48,7 +48,7 @@
 //! | 4 | choose a codebook | §8, §11 | `entropy/codebook.rs`, `entropy/book_choice.rs`, `entropy/book_lengths.rs`, `entropy/dictionary.rs`, `entropy/adaptive.rs` | `entropy/codebook.cuh`, `entropy/book_lengths.cuh` |
 //! | 5 | Huffman code in lanes | §9.1 | `entropy/lanes.rs`, `entropy/decode_tables.rs` | `entropy/lanes.cuh` |
 //! | 3' | or bit planes, in place of 3 to 5 | §9.2 | `entropy/bitshuffle.rs` | `entropy/bitshuffle.cuh` |
-//! | – | planes and whole chunks | §2–§4 | `workspace.rs`, `reader.rs`, `predict/quantized.rs`, `predict/predictor.rs`, `stream/encode.rs`, `stream/slabs.rs`, `stream/decode.rs`, `stream/buffers.rs`, `stream/verified.rs`, `stream/header.rs`, `stream/body.rs`, `stream/plane.rs` | `stream/plane.cuh`, `stream/checksum.cuh`, `stream/transfer.cuh`, `stream/copies.cuh` |
+//! | – | planes and whole chunks | §2–§4 | `workspace.rs`, `reader.rs`, `predict/predictor.rs`, `stream/encode.rs`, `stream/slabs.rs`, `stream/decode.rs`, `stream/buffers.rs`, `stream/verified.rs`, `stream/header.rs`, `stream/body.rs`, `stream/plane.rs` | `stream/plane.cuh`, `stream/checksum.cuh`, `stream/transfer.cuh`, `stream/copies.cuh` |
 //! | – | pairs as arrays of their parts | §3 | `number/pairs.rs` | on the host |
 //! | – | numbers of all stages | | `number/integer.rs`, `number/small_float.rs`, `number/value.rs`, `number/patched16.rs`, `number/rounding.rs`, `number/fixed_log2.rs`, `number/dispatch.rs`, `layout.rs` | `number/small_float.cuh`, `number/integer.cuh`, `number/fixed_log2.cuh` |
 //! | – | instructions of the processor | | `simd.rs`, `simd/bytes.rs`, `fast_paths.rs` | `common.cuh`, `shared.cuh` |
@@ -126,11 +126,11 @@ pub mod stages {
 }
 
 /// Least stack, in bytes, of a thread that compresses or decompresses, with or without HDF5. On x86-64, optimized code needs 44 KiB, including the stack that
-/// the thread itself takes. `codec/tests/stack.rs` and `filter/src/stack.rs` run on a stack of this size, or of `QUIRE_STACK` bytes.
+/// the thread itself takes. `codec/tests/stack.rs` and `filter/src/tests/stack.rs` run on a stack of this size, or of `QUIRE_STACK` bytes.
 pub const LEAST_STACK: usize = 64 << 10;
 
-/// Stack, in bytes, of every thread that the library or the command line starts. Each thread asks for this stack: std would take the number of `RUST_MIN_STACK`
-/// instead, and a stack that is too small ends the process. It is more than [`LEAST_STACK`], as such threads also call a GPU's driver.
+/// Stack, in bytes, of every thread that the library or the command line starts. Each thread asks for this stack. Otherwise std would take the number of
+/// `RUST_MIN_STACK`, and a stack that is too small ends the process. It is more than [`LEAST_STACK`], as such threads also call a GPU's driver.
 pub const THREAD_STACK: usize = 2 << 20;
 
 /// Length, in bytes, of the longest stream of a chunk with this layout. A chunk that does not shrink is stored as it is, behind a header.

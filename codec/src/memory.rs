@@ -31,8 +31,8 @@ pub fn lengthen<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> Result<()
 /// Bytes of a cache line. A load or store of 64 bytes that lies in two lines takes two accesses.
 const LINE: usize = 64;
 
-/// Makes a vector long enough, and returns `len` of its elements. They may have values from an earlier use. The first one begins a cache line, unless the
-/// allocator has put the vector where no element does.
+/// Makes a vector long enough, and returns `len` of its elements. They may have values from an earlier use. The first of them begins a cache line, if any
+/// element of the vector does.
 ///
 /// # Errors
 /// `OutOfMemory`.

@@ -44,7 +44,7 @@ pub fn parse(text: &str) -> Result<Options> {
     let refused = |detail: fmt::Arguments<'_>| Error::invalid(format_args!("options {text:?}: {detail}; {HOW_TO}"));
     let mut numbers: [Option<f64>; 5] = [None; 5];
     const NUMBERS: [&str; 5] = ["abs", "rel", "pwrel", "psnr", "ratio"];
-    let (mut lossless, mut coding, mut adapt, mut brick) = (false, None, None, None);
+    let (mut lossless, mut coding, mut adapt, mut brick) = (None, None, None, None);
     for option in text.split(',').map(str::trim).filter(|option| !option.is_empty()) {
         let (key, value) = match option.split_once('=') {
             Some((key, value)) => (key.trim(), Some(value.trim())),
@@ -55,47 +55,42 @@ pub fn parse(text: &str) -> Result<Options> {
         if let Some(number) = NUMBERS.iter().position(|&name| name == key) {
             let value = value.ok_or_else(|| refused(format_args!("{key} needs a value")))?;
             let value: f64 = value.parse().map_err(|_| refused(format_args!("{key}={value} is not a number")))?;
-            if numbers[number].replace(value).is_some() {
-                return Err(twice());
-            }
+            once(&mut numbers[number], value, twice)?;
         } else if key == "lossless" {
             if let Some(value) = value {
                 return Err(refused(format_args!("lossless takes no value, {value:?} given")));
             }
-            if std::mem::replace(&mut lossless, true) {
-                return Err(twice());
-            }
+            once(&mut lossless, (), twice)?;
         } else if key == "coding" {
-            if coding.replace(named(&CODINGS, value).ok_or_else(unknown)?).is_some() {
-                return Err(twice());
-            }
+            once(&mut coding, named(&CODINGS, value).ok_or_else(unknown)?, twice)?;
         } else if key == "adapt" {
-            if adapt.replace(named(&ADAPTING, value).ok_or_else(unknown)?).is_some() {
-                return Err(twice());
-            }
+            once(&mut adapt, named(&ADAPTING, value).ok_or_else(unknown)?, twice)?;
         } else if key == "brick" {
             let given =
                 Brick::parse(value.unwrap_or("")).map_err(|error| error.reworded(|error| refused(format_args!("{error}"))))?;
-            if brick.replace(given).is_some() {
-                return Err(twice());
-            }
+            once(&mut brick, given, twice)?;
         } else {
             return Err(refused(format_args!("{key:?} is unknown")));
         }
     }
     let bound = match (numbers, lossless) {
-        ([Some(bound), None, None, None, None], false) => ErrorBound::Absolute(bound),
-        ([None, Some(share), None, None, None], false) => ErrorBound::Relative(share),
-        ([None, None, Some(share), None, None], false) => ErrorBound::PointwiseRelative(share),
-        ([None, None, None, Some(decibels), None], false) => ErrorBound::Psnr(decibels),
-        ([ceiling, None, None, None, Some(ratio)], false) => ErrorBound::Ratio { ratio, ceiling },
-        ([None, None, None, None, None], true) => ErrorBound::Lossless,
-        ([None, None, None, None, None], false) => return Err(refused(format_args!("they have no bound"))),
+        ([Some(bound), None, None, None, None], None) => ErrorBound::Absolute(bound),
+        ([None, Some(share), None, None, None], None) => ErrorBound::Relative(share),
+        ([None, None, Some(share), None, None], None) => ErrorBound::PointwiseRelative(share),
+        ([None, None, None, Some(decibels), None], None) => ErrorBound::Psnr(decibels),
+        ([ceiling, None, None, None, Some(ratio)], None) => ErrorBound::Ratio { ratio, ceiling },
+        ([None, None, None, None, None], Some(())) => ErrorBound::Lossless,
+        ([None, None, None, None, None], None) => return Err(refused(format_args!("they have no bound"))),
         _ => return Err(refused(format_args!("they have more than one bound"))),
     };
     let config = Config::new(bound).map_err(|error| error.reworded(|error| refused(format_args!("{error}"))))?;
     let config = Config { coding: coding.unwrap_or_default(), adapt: adapt.unwrap_or_default(), ..config };
     Ok(Options { config, brick })
+}
+
+/// Sets what an option says, unless the option was given before.
+fn once<T>(slot: &mut Option<T>, value: T, twice: impl FnOnce() -> Error) -> Result<()> {
+    if slot.replace(value).is_some() { Err(twice()) } else { Ok(()) }
 }
 
 /// The choice with a name.

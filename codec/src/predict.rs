@@ -4,5 +4,4 @@ pub mod choice;
 pub mod interpolation;
 pub mod lorenzo;
 pub mod predictor;
-pub(crate) mod quantized;
 mod sums;

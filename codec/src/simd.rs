@@ -24,7 +24,7 @@ pub(crate) fn vectorized<R>(body: impl FnOnce() -> R) -> R {
 }
 
 /// [`vectorized`], but compiled for AVX-512 where the CPU has it: for loops over many counts, whose sums then stay in registers, and for most loops of
-/// compression. Not every loop gains: some of decompression take twice the time.
+/// compression. Some loops of decompression would take twice the time.
 #[inline(always)]
 pub(crate) fn widely_vectorized<R>(body: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(body)

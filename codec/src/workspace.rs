@@ -125,13 +125,13 @@ impl Workspace {
     /// # Errors
     /// `OutOfMemory`.
     pub fn choose(&mut self, chunk: &[u8], layout: &Layout, config: &SettledConfig) -> Result<(Grid, Predictor)> {
-        let chooser = &mut self.shared.chooser;
+        let lanes = &mut self.shared.lanes;
         with_float!(
             layout.scalar,
-            V => for_floats::<V>(chunk, layout, config, chooser),
+            V => for_floats::<V>(chunk, layout, config, lanes),
             else with_integer!(
                 layout.scalar,
-                V => for_integers::<V>(chunk, layout, config, chooser),
+                V => for_integers::<V>(chunk, layout, config, lanes),
                 else unreachable!("a type is one or the other")
             )
         )

@@ -304,7 +304,7 @@ fn decompress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers)
     }
     let length = addressable(layout.chunk_bytes())?;
     if chunk.has_room(length) {
-        // HDF5 offers so much room from 2.2 on. The stream is where the chunk is to go, so the stream, which is shorter, moves out.
+        // From 2.2 on, HDF5 offers room for the chunk. The stream is where the chunk goes, so the stream is copied out.
         kept.stream.clear();
         memory::extend(&mut kept.stream, chunk.bytes())?;
         let decoded = backend::decompress(stream.moved_to(&kept.stream), chunk.room(length).into(), &mut kept.workspace);

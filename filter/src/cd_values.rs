@@ -15,9 +15,8 @@
 //! | 11 | `lo, hi, lo, hi` | the same, and the absolute bound that is not exceeded for it | 11 |
 //! | 12 | `e, m, e, m` | the same as decimals | 11 |
 //!
-//! `lo` and `hi` are bits 0-31 and 32-63 of an IEEE binary64. A decimal is `m * 10^-e`, rounded once to the nearest binary64; a missing `m` is
-//! 1: `2,3` is 1e-3 and `2,4,25` is 25e-4. It is there for h5repack, whose users cannot write the bits of a number: `h5repack -f
-//! dset:UD=33791,0,2,2,3`.
+//! `lo` and `hi` are bits 0-31 and 32-63 of an IEEE binary64. A decimal is `m * 10^-e`, rounded once to the nearest binary64; a missing `m` is 1: `2,3` is 1e-3
+//! and `2,4,25` is 25e-4. Decimals are there for h5repack, whose users cannot write the bits of a number: `h5repack -f dset:UD=33791,0,2,2,3`.
 //!
 //! The coding is 0 for what promises the fewest bits, 1 for Huffman codes, 2 for bit planes, the fast lane of a GPU. The adaptation is 1 if books
 //! of the chunks before may be taken again, else 0.
@@ -135,7 +134,7 @@ impl CdValues {
             extents => Some(Brick::new(extents).map_err(|error| error.reworded(|error| refused(format_args!("{error}"))))?),
         };
         let (numbers, filled) = take_numbers(mode, rest, &refused)?;
-        // The odd mode, of bits, stands for the next one, of decimals, as well.
+        // The odd mode, of bits, also stands for the even mode behind it, of decimals.
         let bound = match (mode.next_multiple_of(2).saturating_sub(1), numbers) {
             (ABSOLUTE, [bound, _]) => ErrorBound::Absolute(bound),
             (RELATIVE, [share, _]) => ErrorBound::Relative(share),
@@ -157,7 +156,7 @@ impl CdValues {
         self.config.fill_value.filter(|_| self.layout.is_some_and(|layout| layout.scalar == scalar))
     }
 
-    /// These parameters as words; bounds are written as bits, never as decimals.
+    /// The parameters as words. Bounds are written as bits, never as decimals.
     ///
     /// # Errors
     /// `InvalidArgument` if an extent does not fit 32 bits.

@@ -60,9 +60,9 @@ pub struct FloatFields {
     pub precision: usize,
     /// The first of them.
     pub offset: c_int,
-    /// The sign's.
+    /// The sign's bit.
     pub sign_at: usize,
-    /// The exponent's first.
+    /// The exponent's first bit.
     pub exponent_at: usize,
     /// The exponent's number of bits.
     pub exponent_bits: usize,

@@ -1,13 +1,12 @@
 //! The floating-point mode in which the codec computes.
 //!
-//! HDF5 calls the filter in the mode of the application's thread, and that may be any: libraries that gcc links with `-ffast-math` switch
-//! subnormal numbers off when they are loaded, climate codes let invalid operations trap, some numerical code rounds upwards. The
-//! stream's arithmetic is defined for the default mode (FORMAT.md section 5), and so is Rust's. On machines other than those below
-//! nothing is changed.
+//! HDF5 calls the filter in the mode of the application's thread, which may be any. Libraries that gcc links with `-ffast-math` switch subnormal numbers off
+//! when they are loaded. Climate codes let invalid operations trap, and some numerical code rounds upwards. The stream's arithmetic is defined for the default
+//! mode (FORMAT.md section 5), and so is Rust's. On machines other than those below nothing is changed.
 
 use std::marker::PhantomData;
 
-/// The default mode, as long as this value lives; then the thread's own mode again, with its flags. It belongs to its thread.
+/// The default mode, as long as this value lives; then the thread's own mode again, with its flags. The value belongs to its thread.
 pub(crate) struct DefaultFloatEnvironment {
     saved: Word,
     _not_send: PhantomData<*const ()>,

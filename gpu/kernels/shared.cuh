@@ -1,5 +1,5 @@
-// Instructions that the compiler does not choose by itself, for loops in which a warp's chain of dependent instructions takes all the time: loads from
-// shared memory that wait for no branch, addresses that stay in registers, stores under a predicate. The emulator has them in plain C++.
+// Instructions that the compiler does not choose by itself: loads from shared memory that wait for no branch, addresses that stay in registers, stores under a
+// predicate. They are for loops in which a warp's chain of dependent instructions takes all the time. The emulator has them in plain C++.
 #pragma once
 
 #include "common.cuh"
@@ -12,7 +12,7 @@ __device__ __forceinline__ void keep_in_registers(T*& pointer) {
   asm volatile("" : "+l"(pointer));
 }
 
-/// Writes a word if the condition holds: one instruction under a predicate, where the compiler would make a branch for all lanes to meet behind.
+/// Writes a word if the condition holds: one instruction under a predicate, in place of a branch behind which all lanes meet.
 __device__ __forceinline__ void store_if(bool condition, u16* to, u32 word) {
   asm volatile(
       "{ .reg .pred p; setp.ne.u32 p, %0, 0; @p st.global.u16 [%1], %2; }" ::"r"(u32(condition)), "l"(to), "h"(u16(word))

@@ -1,4 +1,4 @@
-//! One chunk or stream of the host's on a device, from the call to its result.
+//! One chunk or stream in the host's memory, from the call to its result.
 
 use quire_codec::stages::{Compressor, with_settled_bound};
 use quire_codec::{Config, Layout, Scalar, SettledConfig, Unverified, Verified, Workspace, memory};
@@ -73,7 +73,7 @@ struct OnDevice<'a> {
     fetched: Fetched,
 }
 
-/// A stream that the host decompresses to measure its noise, or that it makes of a sample, and what both need.
+/// A stream that the host decompresses to measure its noise, or makes of a sample, and the workspace for both.
 #[derive(Default)]
 struct Fetched {
     stream: Vec<u8>,
@@ -122,7 +122,7 @@ impl Compressed {
         self.length
     }
 
-    /// Never: a stream has a header.
+    /// Whether the stream has no bytes: never, as it has a header.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
@@ -155,8 +155,8 @@ pub struct Decompressing {
 }
 
 impl Decompressing {
-    /// Waits for the chunk and writes it to `chunk`, which has its length. After an error its contents are unspecified. To pinned memory it comes without a
-    /// copy on the way.
+    /// Waits for the chunk and writes it to `chunk`, which has its length. After an error its contents are unspecified. The chunk comes to pinned memory
+    /// without a copy on the way.
     ///
     /// # Errors
     /// `Refused` for a stream that is not as FORMAT.md says, `Unsupported` if `chunk` has another length, `Failed`.

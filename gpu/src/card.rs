@@ -14,16 +14,16 @@ pub struct Card {
 /// How a card runs the work of several processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contexts {
-    /// One process's at a time, by turns.
+    /// One process at a time, in turns.
     TakeTurns,
-    /// At once, by a server of NVIDIA's Multi-Process Service.
+    /// All at once, through a server of NVIDIA's Multi-Process Service.
     ShareByMps,
     /// This process has a slice of the card (Multi-Instance GPU), and does not know who shares the slice.
     HaveSlices,
 }
 
 impl Card {
-    /// Asks the driver. What it does not say is taken for a card without a bus, and without MPS.
+    /// Asks the driver. Where the driver does not answer, the card has no address and no MPS.
     pub(crate) fn new(device: CUdevice, name: &str) -> Self {
         let contexts = if is_shared_by_mps(device) {
             Contexts::ShareByMps

@@ -1,4 +1,4 @@
-//! Copies between the caller's memory and pinned memory. One thread moves less than the bus carries; large copies go to several.
+//! Copies between the caller's memory and pinned memory. Several threads share a large copy, as one thread is slower than the bus.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -15,12 +15,11 @@ use crate::cores::{cores_are_taken, idle_cores};
 
 /// Copies below this length stay on the calling thread: waking others takes longer.
 const SPLIT: usize = 192 << 10;
-/// Units of a long copy. With fewer, the other threads would wait longer for the one that takes the last unit.
+/// Units of a long copy. Fewer, larger units would let threads wait longer for the last one.
 const UNITS: usize = 64;
 /// Least bytes of a unit of a copy that goes to the GPU.
 const MIN_UNIT: usize = 16 << 10;
-/// Least bytes of a unit of a copy that comes from the GPU. With the two numbers exchanged, 64^3 values took 2 us more to the GPU of an H200's host, and 3 us
-/// more from it.
+/// Least bytes of a unit of a copy that comes from the GPU. With the two numbers exchanged, 64^3 values took 2 us longer to an H200, and 3 us longer from it.
 const MIN_UNIT_BACK: usize = 32 << 10;
 /// Threads beside the caller's.
 const HELPERS: usize = 5;
@@ -36,7 +35,8 @@ struct Helpers {
 /// The helpers, started by the first copy that needs them. `None` on a single core, where all cores are busy, and while the system gives no threads: for lack of
 /// memory, say.
 ///
-/// A copy ends when all of its helpers have run. Where 16 processes kept 16 cores busy, that was 4 to 10 ms later in one of ten copies of 1 MiB, which takes 0.16 ms.
+/// Helpers are as many as idle cores, because a copy ends only when all of its helpers have run. On busy cores, one of ten copies of 1 MiB took 4 to 10 ms
+/// longer.
 fn helpers() -> Option<Helpers> {
     static POOL: OnceCell<Option<ThreadPool>> = OnceCell::new();
     let found = POOL.get_or_try_init(|| {
@@ -63,7 +63,7 @@ impl Underway {
     fn end_one(&self) {
         self.0.fetch_sub(1, Ordering::Release);
     }
-    /// Spins for a while: jobs take some ten microseconds, and so does the wake-up of a thread that sleeps until their scope ends.
+    /// Spins for a while: jobs take some ten microseconds, as long as waking up at the scope's end would.
     fn await_end(&self) {
         const AWAKE: Duration = Duration::from_micros(200);
         let start = Instant::now();

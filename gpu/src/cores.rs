@@ -1,5 +1,5 @@
-//! Whether cores are free for threads that help the caller's. Where no core is idle, the caller would wait for helpers longer than it takes to do their work
-//! itself.
+//! Whether cores are free for threads that help the caller's. Where no core is idle, the caller would wait for its helpers longer than it takes to do their
+//! work.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// How long a count is used. To count takes some microseconds.
 const VALID: Duration = Duration::from_millis(5);
 
-/// The machine's cores less its threads that run or wait for a core. A number beyond all machines' where the system does not say.
+/// The machine's cores less its threads that run or wait for a core. A number above that of any machine where the system does not say.
 #[must_use]
 pub fn idle_cores() -> usize {
     static START: OnceLock<Instant> = OnceLock::new();
@@ -29,9 +29,8 @@ pub fn idle_cores() -> usize {
 /// Callers at present that have threads on all cores.
 static CALLERS: AtomicUsize = AtomicUsize::new(0);
 
-/// A caller that has threads on all cores, as transfers of whole arrays have. Copies of chunks then get no helpers, for which they would wait until these get a
-/// core. In a build without any helpers, 16 threads of an H100's host read chunks of 128³ at 31 to 33 GB/s in place of 26 to 28. The count of idle cores does
-/// not show such callers in time: it is up to 5 ms old, and such a read takes 20.
+/// A caller that has threads on all cores, as transfers of whole arrays have. Copies of chunks then get no helpers, as helpers would wait for a core. Without
+/// them, 16 threads of an H100's host read chunks of 128³ at 31 to 33 GB/s in place of 26 to 28. The count of idle cores may be too old to show such callers.
 pub(crate) struct CoresTaken(());
 
 impl CoresTaken {

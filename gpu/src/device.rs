@@ -20,13 +20,13 @@ use crate::session::Session;
 use crate::set_session::{MAX_SET_SESSIONS, SetSession};
 use crate::statistics::CONTEXTS;
 
-/// Devices that a process can use, by number.
+/// Most devices that a process can use, numbered from 0.
 const MAX_DEVICES: usize = 64;
 /// Sessions of a device at once: enough to keep it busy, few enough to bound memory. Further callers wait.
 const MAX_SESSIONS: usize = 8;
 /// Stagings of a device at once: two for each session. The host fills or empties one while the other one's chunk is on the device.
 pub(crate) const MAX_STAGINGS: usize = 2 * MAX_SESSIONS;
-/// After an attempt to open a device that may succeed later (no memory), the next one is made no sooner.
+/// Least time between two attempts to open a device for which there is no memory.
 const RETRY: Duration = Duration::from_secs(10);
 /// A failure to open a device counts as lasting only where malloc still has this many bytes. Otherwise the driver may have lacked memory as well. It reports
 /// that in many ways, such as a library that is not found.
@@ -116,16 +116,16 @@ impl<T> Pool<T> {
 /// Opens a device, or finds it open.
 ///
 /// # Errors
-/// `Unavailable` or `OutOfMemory`, with the reason; `Failed` where the trial of the kernels has failed. Reasons that stay are found once a process.
+/// `Unavailable` or `OutOfMemory`, with the reason; `Failed` where the trial of the kernels has failed. Lasting reasons are found once a process.
 pub fn device(ordinal: usize) -> Result<&'static Device> {
     device_in_steps(ordinal, &|| true)
 }
 
-/// The device of [`device`]. Between the steps of opening it, each of which takes up to a few tenths of a second, `go_on` says whether to continue: a process
-/// that is about to end need not wait.
+/// The device of [`device`], opened in steps of up to a few tenths of a second. Between steps, `go_on` says whether to continue, so that a process that is
+/// about to end need not wait.
 ///
 /// # Errors
-/// `Unavailable` or `OutOfMemory`, with the reason; `Failed` where the trial of the kernels has failed. Reasons that stay are found once a process.
+/// `Unavailable` or `OutOfMemory`, with the reason; `Failed` where the trial of the kernels has failed. Lasting reasons are found once a process.
 pub fn device_in_steps(ordinal: usize, go_on: &dyn Fn() -> bool) -> Result<&'static Device> {
     let first = first_process()?;
     let Some(slot) = DEVICES.get(ordinal) else {
@@ -272,7 +272,7 @@ impl Device {
         if !driver_is_present() {
             return Err(Error::Unavailable(Reason::from("there is no NVIDIA driver: libcuda.so is not found")));
         }
-        // cudarc panics where a function is missing; those that are looked for spare the user the panic's message.
+        // cudarc panics where a function is missing. A look for functions spares the user the panic's message.
         if !has_function("cuInit") {
             return Err(too_old("cuInit"));
         }
@@ -323,13 +323,13 @@ impl Device {
         Ok(Self { loaded, name, card, sessions, set_sessions, stagings, failure, pair_buffers })
     }
 
-    /// What the driver calls it.
+    /// The driver's name for the device.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The card that it is on.
+    /// The card that the device is on.
     #[must_use]
     pub fn card(&self) -> &Card {
         &self.card

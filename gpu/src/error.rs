@@ -24,7 +24,7 @@ pub enum Error {
     Failed(Reason),
     /// The host has no memory for this number of bytes at the moment.
     NoHostMemory(u64),
-    /// The stream is not as FORMAT.md says. The CPU's decoder finds the words.
+    /// The stream breaks a rule of FORMAT.md. The CPU's decoder says which.
     Refused,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn kernels_not_built() -> Error {
     Error::Unavailable(Reason::from("this build has no GPU kernels: it was made without nvcc (see README, GPU)"))
 }
 
-/// Why. Where there is no memory for a text, it says so instead.
+/// A reason as a text. Where there is no memory for the text, the reason says so instead.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Reason(Cow<'static, str>);
 
@@ -47,7 +47,7 @@ impl Reason {
 }
 
 impl Error {
-    /// Whether a later call would find nothing else.
+    /// Whether the error has its own text, so that later calls may repeat it.
     pub(crate) fn can_be_noted(&self) -> bool {
         match self {
             Self::Unavailable(reason) | Self::Unsupported(reason) | Self::OutOfMemory(reason) | Self::Failed(reason) => {

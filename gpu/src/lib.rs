@@ -8,14 +8,13 @@
 //!    └───────────────> loaded: context, kernels, tables, once a process
 //! ```
 //!
-//! The kernels are compiled by the build where there is nvcc, and embedded. Nothing of CUDA is linked: the driver is looked for when a
-//! device is first asked for. Without one, every call says why and the CPU does the work.
+//! The kernels are compiled by the build where there is nvcc, and embedded. Nothing of CUDA is linked: the driver is looked for when a device is first asked
+//! for. Without a driver or a device, every call says why, and the CPU does the work.
 //!
 //! # Memory of the host
 //!
-//! Our own allocations fail with [`Error::NoHostMemory`], and the CPU does the work. Other crates allocate in ways that cannot fail: where malloc gives them
-//! nothing, the process ends. Such crates are cudarc, libloading and rayon-core. std does so for a new thread, and glibc for the thread's local data. NVIDIA's
-//! driver reports `CUDA_ERROR_OUT_OF_MEMORY` as far as it checks.
+//! Our own allocations fail with [`Error::NoHostMemory`], and the CPU does the work. Other code ends the process where malloc gives it nothing: cudarc,
+//! libloading, rayon-core, std for a new thread, and glibc for a thread's local data. NVIDIA's driver reports `CUDA_ERROR_OUT_OF_MEMORY` as far as it checks.
 //!
 //! Which kernels do which stage is listed at the head of `codec/src/lib.rs`.
 

@@ -241,7 +241,7 @@ pub(crate) fn upload_and_wait(context: &CudaContext, bytes: &[u8], to: &DeviceMe
     // SAFETY: the length was checked.
     unsafe { result::memcpy_htod_sync(to.address, bytes) }.context("copying to the GPU")?;
     // Of bytes that are not pinned, the driver may only have a copy by now, as NVIDIA's manual says ("API synchronization behavior"). Our streams do not wait
-    // for its default stream. Without this, 6 of 124 processes that opened an H100 beside 12 others, which sent long chunks, read tables too early.
+    // for its default stream. Without this wait, 6 of 124 processes that opened a busy H100 read tables too early.
     // SAFETY: null is the default stream, which always exists.
     unsafe { result::stream::synchronize(std::ptr::null_mut()) }.context("waiting for the GPU")
 }

@@ -20,7 +20,7 @@ use crate::job::{
 };
 use crate::plan::DecodeVariant;
 
-/// Parameters of a constant chunk: the kernels will find that it is.
+/// Parameters of a constant chunk: the kernels will find that it is constant.
 pub(crate) fn constant_parameters(layout: &Layout) -> EncodeParameters {
     of_grid(layout, LINEAR, 1.0, &[])
 }
@@ -96,7 +96,7 @@ pub(crate) fn encode_parameters(layout: &Layout, config: &SettledConfig, grid: &
     let kind = kind_of(grid.coding(), layout.scalar).unwrap_or(LINEAR);
     let of_grid = |half_step: f64, fixed: &[u64]| of_grid(layout, kind, half_step, fixed);
     let (of_grid, fills) = match (grid, config.bound) {
-        // The kernels find the lattice themselves, and with it whether the fill value needs care.
+        // The kernels find the lattice themselves, and then whether the fill value is masked.
         (Grid::Linear(grid), SettledBound::Absolute(bound)) => {
             let value = config.fill_value.map(u64::cast_signed);
             let fills = fills_of(&stages::fills::Fills::from_bits(value, config.span), layout);
@@ -153,7 +153,7 @@ pub(crate) fn may_have_lattice(chunk: &[u8], layout: &Layout, config: &SettledCo
 }
 
 /// The layout of a stream of `length` bytes, its parameters for the kernels, and the variant of its launches. Constant and stored streams are not for the GPU.
-/// `stream` may hold only the first bytes: both headers.
+/// `stream` may hold the first bytes alone, up to the header of the first plane.
 pub(crate) fn decode_parameters(stream: Unverified<'_>, length: usize) -> Result<(Layout, DecodeParameters, DecodeVariant)> {
     let header = stream.header();
     let (stream, body) = (stream.bytes(), stream.body());

@@ -104,7 +104,7 @@ impl Device {
     }
 }
 
-/// Things in groups of one variant each, in the order of the first of each group.
+/// Groups things by their variant, in the order of each group's first thing.
 fn by_variant<T, V: PartialEq>(things: impl IntoIterator<Item = T>, variant: impl Fn(&T) -> V) -> Result<Vec<Vec<T>>> {
     let mut groups: Vec<Vec<T>> = Vec::new();
     for thing in things {

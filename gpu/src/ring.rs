@@ -18,9 +18,9 @@ use crate::memory::{PinnedMemory, download, upload};
 
 /// Most bytes of a round. Longer transfers take several, in the halves of the ring by turns.
 const ROUND: usize = 16 << 20;
-/// Most pieces of a round. More of them overlap better, but each is a transfer with a price of its own.
+/// Most pieces of a round. More of them overlap better, but each transfer has a cost of its own.
 const PIECES: usize = 8;
-/// Pieces are no shorter.
+/// Least bytes of a piece.
 const MIN_PIECE: usize = 256 << 10;
 /// Bytes before the first half, for the head that is sent in front of the bytes.
 const HEAD_BYTES: usize = 4096;

@@ -39,14 +39,14 @@ const FETCHED: usize = 512 << 10;
 /// Most recorded jobs that a session keeps for each direction.
 const KEPT: usize = 16;
 
-/// See the module's text.
+/// One caller's share of the device.
 pub(crate) struct Session {
     stream: Arc<CudaStream>,
     memory: DeviceMemory,
     ring: Ring,
     direct: PinnedMemory,
     results: PinnedMemory,
-    /// What the kernels fetch: a chunk's parameters, or a stream behind its parameters. It never grows: its address is in recorded launches.
+    /// What the kernels fetch: a chunk's parameters, or a stream behind its parameters. The memory never grows, as recorded launches have its address.
     inbox: PinnedMemory,
     /// For what the codec chooses: grids, and predictors that are not chosen on tiles.
     workspace: Boxed<Workspace>,
@@ -102,7 +102,7 @@ impl Session {
         *self.workspace = Workspace::default();
     }
 
-    /// Makes the memory long enough. Before any of it grows, all recordings are dropped: they have the old addresses.
+    /// Makes the memory long enough. Before any of it grows, all recordings are dropped, as they have the old addresses.
     fn reserve(&mut self, device_len: usize, direct_len: usize, results_len: usize) -> Result<()> {
         if device_len > self.memory.len() || direct_len > self.direct.len() || results_len > self.results.len() {
             self.encoders.clear();
@@ -137,7 +137,7 @@ impl Session {
         Ok((memory, memory.arrays + plan.job.input.address()))
     }
 
-    /// Bytes of a compressed stream, behind a wait.
+    /// Bytes of the compressed stream, after a wait.
     pub(crate) fn stream_len(&self) -> usize {
         read_plain::<u64>(self.results.bytes(0..size_of::<u64>())) as usize
     }

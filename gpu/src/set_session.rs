@@ -15,10 +15,10 @@ use crate::tiles::TileTables;
 
 /// Set sessions of a device. Sets in different sessions overlap: while the host decides on the chunks of one, the GPU works on another.
 pub(crate) const MAX_SET_SESSIONS: usize = 3;
-/// Where tables begin: at addresses that any access is aligned to.
+/// Tables begin at multiples of this, to which any access is aligned.
 const TABLE_ALIGNMENT: usize = 256;
 
-/// See the module's text.
+/// A session for one set at a time.
 pub(crate) struct SetSession {
     pub(crate) stream: Arc<CudaStream>,
     /// A second stream, for work that does not depend on the first one's: see [`SetSession::beside`].
@@ -36,7 +36,7 @@ pub(crate) struct SetSession {
     /// For the choice of predictors.
     pub(crate) tiles: TileTables,
     pub(crate) ring: Ring,
-    /// Of the threads that look at chunks on the host.
+    /// Workspaces of the threads that look at chunks on the host.
     pub(crate) workspaces: Vec<Workspace>,
     tables: DeviceMemory,
     host_tables: PinnedMemory,
@@ -97,7 +97,7 @@ impl SetSession {
         Ok(P::new(key, &Memory { arrays, tables, results, values: self.send_table(addresses)?, ..Memory::default() }))
     }
 
-    /// Makes room for tables of `len` bytes in all, `count` of them; those of the last set are gone. Nothing is under way.
+    /// Makes room for `count` tables of `len` bytes in all, in place of those of the last set. Nothing is under way.
     pub(crate) fn reserve_tables(&mut self, len: usize, count: usize) -> Result<()> {
         let len = len + count * TABLE_ALIGNMENT;
         self.tables.grow(len)?;

@@ -1,4 +1,4 @@
-//! Pinned memory of the host that is lent for chunks. These go to the device and come from there without a copy on the way.
+//! Pinned memory of the host that is lent for chunks. Such chunks go to the device and come back without a copy on the way.
 
 use std::sync::PoisonError;
 

@@ -11,7 +11,7 @@ const POLYNOMIAL: u32 = 0xedb8_8320;
 /// The polynomial 1 in this order of bits.
 const ONE: u32 = 0x8000_0000;
 
-/// The tables' bytes, as `Tables` has them. They are 700 kB: no thread's stack is asked for them.
+/// The tables' bytes, as `Tables` has them. They are 700 kB, too many for a thread's stack.
 ///
 /// # Errors
 /// `OutOfMemory`.

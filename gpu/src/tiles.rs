@@ -1,4 +1,4 @@
-//! The tiles on which a predictor is chosen, measured by kernels; the codec decides by their counts, for batches a kernel does.
+//! Kernels measure the tiles on which a predictor is chosen. The codec decides by the counts of one chunk, and a kernel by those of a batch.
 //!
 //! ```text
 //! chunk on the host ─ a copy of each tile ─> pinned memory ─> device memory ─ kernel, on a stream of its own ─> counts in pinned memory ─> decision
@@ -28,8 +28,8 @@ use crate::memory::{DeviceMemory, PinnedMemory, clear, read_plain, upload};
 use crate::parameters::fills_of;
 use crate::plan::known;
 
-/// Tables that a kernel makes for a layout before tiles are measured: where the values of a tile are, and their neighbours in interpolation. They stay for
-/// the chunks of that layout that follow.
+/// Tables that a kernel makes for a layout before tiles are measured: where the values of a tile are, and their neighbours in interpolation. Further chunks
+/// of the layout use the same tables.
 pub(crate) struct TileTables {
     memory: DeviceMemory,
     /// The layout's shape, and the number of candidates.
@@ -41,7 +41,7 @@ impl TileTables {
         Self { memory: DeviceMemory::new(context.clone()), made_for: None }
     }
 
-    /// Starts making the tables on `stream`, unless they are there, and tells the job where they are. Nothing that uses them is under way.
+    /// Starts making the tables on `stream`, unless they are there, and sets their addresses in the job. No kernel may be using the tables.
     fn prepare(&mut self, loaded: &Loaded, layout: &Layout, stream: &CudaStream, job: &mut TileJob) -> Result<()> {
         const INDICES_LEN: usize = MAX_TILE_VALUES * size_of::<u32>();
         const TERMS_AT: usize = (2 * INDICES_LEN + size_of::<TilePasses>()).next_multiple_of(256);

@@ -1,8 +1,9 @@
 //! Finds the grid on which a part of a chunk was rounded before.
 //!
 //! HDF5 decodes a chunk, changes a part of it, and encodes the whole chunk again. Where the bound depends on the chunk, the second step may differ from the
-//! first, and values would be rounded twice: 30 daily appends to one chunk took `rel=1e-3` to 8 times its bound. So steps are products `q * 2^k` with a few odd
-//! `q` ([`super::ladder`]), and the encoder searches the chunk for multiples of such a step. A fresh value has not been rounded before; an earlier value has.
+//! first, and values would be rounded twice. With `rel=1e-3`, 30 daily appends to one chunk led to errors of 8 times the bound. So steps are products `q * 2^k`
+//! with a few odd `q` ([`super::ladder`]), and the encoder searches the chunk for multiples of such a step. A fresh value has not been rounded before; an
+//! earlier value has.
 //!
 //! ```text
 //! value           mantissa * 2^low, the mantissa an odd integer; a multiple of q * 2^k if q divides the mantissa and low >= k
@@ -30,9 +31,9 @@ const SAMPLED_TOGETHER: usize = 8;
 const MAX_SAMPLE_VALUES: usize = 1 << 14;
 /// Number of exponents `k` of the steps that are searched for. Level 0 is the least exponent.
 const LEVELS: usize = 64;
-/// A step is found by at least this number of multiples more than chance gives.
+/// Least number of multiples, beyond those of chance, that show a step.
 const LEAST_MULTIPLES: f64 = 8.0;
-/// A step is found by at least this number of different multiples more than chance gives. Packed data have few different values, each of them many times.
+/// Least number of different multiples, beyond those of chance, that show a step. Packed data have few different values, each of them many times.
 const LEAST_DIFFERENT: f64 = 4.0;
 /// If the multiples that chance does not give are this share of a sample or more, they need not be different.
 const LEAST_SHARE: f64 = 1.0 / 16.0;
@@ -101,7 +102,8 @@ pub(super) struct Earlier {
 
 impl Earlier {
     /// The earlier step, for a wanted step. If the earlier step is larger than the wanted one, the chunk's exact bits are taken, which costs compression. So
-    /// where only a few different values show the earlier step, it is halved until it is at most the wanted one. The values are multiples of that step, too.
+    /// where only a few different values show the earlier step, it is halved until it is at most the wanted one. The values are multiples of the halved step,
+    /// too.
     pub(super) fn step_for(self, wanted: f64) -> f64 {
         let Self { mut step, different, .. } = self;
         while wanted > 0.0 && step > wanted && different < CERTAIN_DIFFERENT {
@@ -167,8 +169,8 @@ impl<'a> Search<'a> {
         Ok(self.run_on::<V>(self.sample::<V>(chunk, self.base)?).or(earlier))
     }
 
-    /// The grid that a sample shows. If its multiples are a small share of the sample, the search is repeated with each different value once, and must find an
-    /// equal odd factor.
+    /// The grid that a sample shows. If its multiples are a small share of the sample, the search is repeated with each different value once, and must find the
+    /// same odd factor.
     fn run_on<V: Value>(&self, mut values: Vec<f64>) -> Option<Earlier> {
         let found = self.best_grid_of::<V>(&values, LEAST_MULTIPLES)?;
         values.sort_unstable_by(f64::total_cmp);
@@ -228,8 +230,8 @@ impl<'a> Search<'a> {
         Some(found.odd.factor as f64 * power_of_two(self.base + level as i32)?)
     }
 
-    /// A sample in groups of eight values. It is spread evenly over the groups in which some value other than 0 is a multiple of two to the power of
-    /// `exponent`: whenever the sample is full, every other group is dropped and the stride is doubled.
+    /// A sample in groups of eight values. It is spread evenly over the groups in which some value other than 0 is a multiple of `2^exponent`. Whenever the
+    /// sample is full, every other group is dropped and the stride is doubled.
     fn sample<V: Value>(&self, chunk: &[u8], exponent: i32) -> Result<Vec<f64>> {
         let mut sample = Vec::new();
         let Some(inverse) = power_of_two(-exponent) else { return Ok(sample) };
@@ -277,8 +279,8 @@ impl<'a> Search<'a> {
         Ok(sample)
     }
 
-    /// The odd mantissa of a value, and the first level and the end of the levels whose steps may have the value as a multiple. They reach from the spacing of
-    /// the type at the value to the greatest power of two that divides the value.
+    /// The odd mantissa of a value, and the first level and the end of the levels whose steps may have the value as a multiple. The levels reach from the
+    /// spacing of the type at the value to the greatest power of two that divides the value.
     #[inline(always)]
     fn levels_of(&self, value: f64) -> Option<(u64, usize, usize)> {
         let is_normal = value.abs() >= f64::MIN_POSITIVE;

@@ -7,8 +7,8 @@
 //! range                                                  v: far if gap > 64 ranges, or if gap > 8 ranges and v occurs 16 times or more
 //! ```
 //!
-//! So the others take at most a ninth of the whole range. A search ends as soon as it has seen 17 different values beyond the nearest quarter. In most chunks
-//! it sees so many among the first hundred values.
+//! So the others take at most a ninth of the whole range. A search for high far values ends as soon as it has seen 17 different values above the lowest quarter
+//! of the range: in most chunks, among the first hundred values.
 
 use super::values::{Groups, VALUES_PER_GROUP};
 use crate::config::Config;
@@ -77,12 +77,12 @@ impl Different {
     }
 }
 
-/// Searches for far values above the others; below the others if `sign` is -1. Returns the value next to the gap that is not far, and the number of different
-/// far values, at most `most`. `None` if no value is far.
+/// Searches for far values above the others; below the others if `sign` is -1. Returns the value on the near side of the gap, and the number of different far
+/// values, at most `most`. `None` if no value is far.
 fn next_below_gap<V: Element>(groups: &Groups<'_, V>, ends: Span, sign: f64, most: usize) -> Option<(f64, usize)> {
     let (least, mut greatest) = if sign > 0.0 { (ends.least, ends.greatest) } else { (-ends.greatest, -ends.least) };
     let mut different = Different::NONE;
-    // Each round adds to the candidates the values beyond the nearest quarter of what is left. `next` is the greatest value that is no candidate.
+    // Each round adds to the candidates the values above the lowest quarter of the range that is left. `next` is the greatest value that is no candidate.
     while least < greatest {
         let width = greatest - least;
         let quarter = if width.is_finite() { width / 4.0 } else { greatest / 4.0 - least / 4.0 };

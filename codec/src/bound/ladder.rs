@@ -1,7 +1,7 @@
 //! The steps that settled bounds may have.
 //!
-//! Bounds that depend on the chunk get steps from a ladder, so that values which were rounded before are recognised and not rounded again out of their bound
-//! ([`super::earlier`]). With a step `s` that was found in the chunk, and a wanted step `S`:
+//! A bound that depends on the chunk gets a step from a ladder. So values that were rounded to an earlier step of the ladder are recognised
+//! ([`super::earlier`]), and are not rounded again out of their bound. With a step `s` that was found in the chunk, and a wanted step `S`:
 //!
 //! ```text
 //! S < s               the exact bits: a finer grid would move the multiples of s
@@ -11,7 +11,7 @@
 //!
 //! Integers and floating-point numbers of 16 bits are never interpolated, and not searched for earlier values. Steps of integers are powers of three: a value
 //! rounded to one step and then to three steps is the value rounded to three steps at once. Types of 16 bits have too few bits to tell an earlier grid from
-//! chance, and hold few multiples of other steps than powers of two. They get the greatest power of two up to half of the wanted step: however often such a
+//! chance, and hold few multiples of steps that are no power of two. They get the greatest power of two up to half of the wanted step: however often such a
 //! step doubles, the sum of all errors is below the last step.
 
 use super::earlier::{Earlier, Odd, Search};
@@ -37,7 +37,7 @@ const ODDS: [Odd; 14] = {
 /// A number of the type's spacings. A wanted step below twice this number becomes a power of two, as too few bits are left to recognise other steps. A wider
 /// step is lowered by this number of spacings.
 const FINE_STEP_SPACINGS: f64 = 64.0;
-/// The share of a bound that is left for the errors of earlier steps that are too fine to be searched for: steps below 2^-11 of the wanted one.
+/// Share of a bound that is kept for errors of earlier steps below 2^-11 of the wanted one, which are not searched for.
 const UNSEEN_ERRORS: f64 = 1.0 / 1024.0;
 /// Least ratio of a step to an earlier one that it replaces.
 const LEAST_GROWTH: f64 = 4.0;

@@ -20,7 +20,7 @@ const ACCEPTED_MEAN_SQUARE: f64 = 1.011_579_454_259_899; // 10^0.005
 const BOUND_TO_NOISE: f64 = 1.732_050_807_568_877_2;
 /// Largest accepted mean square of new values in a chunk that was rounded with a wider bound before: 0.5 dB more.
 const ACCEPTED_OF_NEW_VALUES: f64 = 1.122_018_454_301_963_3; // 10^0.05
-/// A mean square of errors below this share of the allowed one lets a wider bound be tried: 1 dB less.
+/// A wider bound is tried if the mean square of errors is below this share of the allowed one: 1 dB less.
 const ENOUGH_MEAN_SQUARE: f64 = 0.794_328_234_724_281_5; // 10^-0.1
 /// The widest bound that is tried, as a multiple of the allowed noise.
 const WIDEST: f64 = 16.0;
@@ -63,7 +63,7 @@ impl<C: Compressor> Settling<'_, C> {
         self.reach(&mut goal, even.min(modelled), config.predictor)
     }
 
-    /// Compresses with `bound`. Then with smaller bounds until the noise is allowed, or with wider bounds as long as the noise is allowed: errors of
+    /// Compresses with `bound`, then with smaller bounds until the noise is allowed, or with wider bounds as long as the noise is allowed. Errors of
     /// interpolation are often smaller than evenly spread ones.
     fn reach(&mut self, goal: &mut Goal<'_>, mut bound: f64, predictor: PredictorPolicy) -> Result<C::Output, C::Error> {
         let (widest, mut reached) = ((bound * MOST_WIDENING).min(WIDEST * goal.noise), None);

@@ -8,7 +8,7 @@ use crate::quantize::logarithm::{EXP_TERMS, LOG_TERMS, exp2, log2};
 
 /// A ratio is reached if the stream's length differs from the wanted one by at most this share.
 const TOLERANCE: f64 = 0.03;
-/// Most attempts with the whole chunk, and most with a sample of it.
+/// Most attempts with the whole chunk, and with a sample of it.
 const MAX_ATTEMPTS: usize = 8;
 /// Least number of values of a chunk that has a sample.
 const MIN_SAMPLED_VALUES: u64 = 1 << 16;
@@ -87,8 +87,8 @@ impl<'a> Search<'a> {
         layout: &Layout,
         settle: &'a dyn Fn(f64) -> SettledBound,
     ) -> Self {
-        // A bound above half the range makes no shorter stream. Where a few large values make the range, the bound may be below the type's precision at these
-        // values.
+        // A bound above half the range makes no shorter stream. Where a few large values make the range, bounds far below the type's precision at these values
+        // are of use.
         let digits =
             if layout.scalar.is_float() { 3.0 * [10.0, 17.0, 25.0, 54.0][layout.scalar.size().ilog2() as usize] } else { 65.0 };
         let range = range.width().clamp(f64::MIN_POSITIVE, super::LARGEST_BOUND);

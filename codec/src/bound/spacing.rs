@@ -13,7 +13,7 @@ use crate::number::small_float::{BFloat16, Binary16};
 pub(super) struct Spacing(pub(super) f64);
 
 impl Spacing {
-    /// At least one of this number of values is a larger one. The largest value alone may be an outlier.
+    /// At least 1 / this of all values are larger values. The largest value alone may be an outlier.
     const VALUES_PER_LARGER: u64 = 16;
 
     /// The spacing of a chunk; `None` for other types, and where all values are 0, infinite, NaN or the fill value.
@@ -50,8 +50,8 @@ impl Spacing {
         Some(Self(number(first + 1) - number(first)))
     }
 
-    /// The greatest multiple of the spacing up to a step. If there is none, the greatest power of two up to the step: the type holds its multiples among the
-    /// smaller values.
+    /// The greatest multiple of the spacing up to a step. If there is none, the greatest power of two up to the step, of which smaller values of the type are
+    /// multiples.
     pub(super) fn below(self, step: f64) -> f64 {
         let multiples = (step / self.0).floor();
         if multiples >= 1.0 { multiples * self.0 } else { f64::from_bits(step.to_bits() >> MANTISSA_BITS << MANTISSA_BITS) }

@@ -193,8 +193,8 @@ impl<'a, V: Element> Groups<'a, V> {
     }
 }
 
-/// Mean square of the errors that a bound's steps leave on the integers of a chunk that count, in the data's unit. An integer on the grid counts as if it had
-/// evenly spread errors: an earlier write may have rounded it to the grid.
+/// Mean square of the errors that a bound's steps leave on the integers of a chunk that count, in the data's unit. An integer on the grid counts with the mean
+/// square of evenly spread errors, as an earlier write may have rounded the integer.
 pub(super) fn noise_of_steps(steps: u64, chunk: &[u8], layout: &Layout, config: &Config) -> f64 {
     with_integer!(
         layout.scalar,

@@ -186,7 +186,7 @@ mod tests {
             let mut dictionary = AdaptiveDictionary::new(&user_books).unwrap();
             let (memory, mut learned) = (dictionary.books.as_ptr(), Vec::new());
             for turn in 0..300 {
-                // These are a user's books, books of the history, forgotten books and new books.
+                // The number of one of a user's books, of the history's, of a forgotten book or of a new one.
                 learned.push(random.below(user + HISTORY as u64 + turn / 10));
                 dictionary.learn_book(&book(learned[learned.len() - 1]));
                 let expected: Vec<CodeLengths> = plain(user, &learned).into_iter().map(book).collect();

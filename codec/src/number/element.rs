@@ -1,7 +1,7 @@
 //! The types of a chunk's elements: how each is read and written, and the integers that encode its values exactly (FORMAT.md §5.3).
 //!
 //! These codes order as the values do, so that close values have close codes. The code of an integer is the integer itself. The code of a floating-point number
-//! is its IEEE bits; of a negative one all bits but the sign are inverted, which reverses their order (Lindstrom and Isenburg, Fast and Efficient Compression
+//! is its IEEE bits. Those of a negative number but the sign are inverted, which reverses their order (Lindstrom and Isenburg, Fast and Efficient Compression
 //! of Floating-Point Data, TVCG'06, section 3.2).
 
 use crate::layout::ByteOrder;
@@ -25,13 +25,13 @@ pub trait Element: Copy + Default + Send + Sync + 'static {
     fn write_alternate(evens: [Self; ROW_GROUP], odds: [Self; ROW_GROUP], order: ByteOrder, bytes: &mut [u8]);
     /// Writes element `index` of the chunk.
     fn write(self, bytes: &mut [u8], index: usize, order: ByteOrder);
-    /// The element's bits as an integer of the codes' width: sign extended, but of unsigned integers zero extended.
+    /// The element's bits as an integer of the codes' width: sign extended, or zero extended for unsigned integers.
     fn to_bits(self) -> Self::Code;
     /// The element with these bits.
     fn from_bits(bits: Self::Code) -> Self;
     /// The code of the value.
     fn to_code(self) -> Self::Code;
-    /// The value of a code, of which the low bits count.
+    /// The value of a code. Bits above the type's width do not count.
     fn from_code(code: Self::Code) -> Self;
     /// The value in f64, rounded where 53 bits do not hold it.
     fn approximate(self) -> f64;

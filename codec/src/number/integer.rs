@@ -1,4 +1,4 @@
-//! The types of a plane's integers: `i32` for codes of f32 chunks, `i64` for codes of f64 chunks, `i8` for the exception mask.
+//! The types of a plane's integers: `i32` for codes of values of up to four bytes, `i64` for other codes, `i8` for the exception mask.
 //!
 //! A decoder takes narrower types where it can: `i16` for residuals of interpolation and for differences of f64 chunks ([`super::patched16`]), and `i32` for
 //! codes of f64 chunks if all sums of their differences fit.

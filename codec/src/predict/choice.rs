@@ -5,8 +5,7 @@
 //! chunk ─ sample of tiles, a tile in each lane ─ each predictor ─> residuals ─> counts ─ estimate of bits ─> the least
 //! ```
 //!
-//! The host counts what the decision asks for. Or a GPU counts the residuals of all predictors ([`SampleCounts`]). Counts and estimates are integers, so that
-//! the CPU's and the GPU's encoders make equal choices.
+//! The host or a GPU counts the residuals ([`SampleCounts`]). Counts and estimates are integers, so that the CPU's and the GPU's encoders make equal choices.
 
 mod counts;
 pub(crate) mod grid_kind;
@@ -19,11 +18,11 @@ mod tests;
 
 pub use self::counts::{Counts, OUTLIER_BITS};
 pub use self::lanes::SETS;
+pub(crate) use self::lanes::SampleLanes;
 pub use self::sample::{MAX_TILE_VALUES, Sample, TILES};
 
 use std::convert::Infallible;
 
-use self::lanes::SampleLanes;
 use crate::config::{CodingPolicy, PredictorPolicy, SettledBound, SettledConfig};
 use crate::error;
 use crate::layout::{Axes, ByteOrder, Layout, MAX_RANK, Scalar, Shape};
@@ -39,20 +38,20 @@ use crate::quantize::quantizer::Quantizer;
 pub const KINDS: usize = 2 << MAX_RANK;
 /// Interpolation is not tried if more than 1 / this of the values are out of the fine grid's reach.
 pub const VALUES_PER_VALUE_OUT_OF_REACH: usize = 2;
-/// Estimated bits of an end of a row of zeros, where zeros are exceptions.
+/// Estimated bits of each end of a run of zeros along a row, where zeros are masked.
 pub const EDGE_BITS: u64 = 8;
-/// Ends of rows of zeros that would take as many bits as what the planes of exceptions have besides.
+/// Fixed cost of the planes of exceptions where zeros are masked, in ends of runs ([`EDGE_BITS`] each).
 const EDGES_OF_PLANES: usize = 128;
-/// Where interpolation is no better than differences unless zeros are exceptions, its estimate must be below this / 16 of that of differences: neighbours of
-/// zeros are predicted worse then, which the estimate does not see.
+/// If interpolation beats differences only with masked zeros, its estimate must be below this / 16 of theirs. The estimate does not see that a masked zero
+/// makes the predictions of its neighbours worse.
 pub const MASKED_SIXTEENTHS: u128 = 13;
-/// If cubic interpolation takes more than this many bits per value more than differences, in fixed point, no other kind is tried: 3/4 bit.
+/// No other kind is tried if cubic interpolation is estimated to take this much more than differences: 3/4 bit a value, in fixed point.
 pub const CUBIC_MARGIN: u64 = 3 << (LOG_FRACTION - 2);
-/// A kind of interpolation must take this many bits per value less than those tried before, in fixed point: 1/256 bit. Where a predictor leaves next to nothing
-/// on the sample, less than that says nothing of the chunk.
+/// A kind of interpolation takes the place of another if its estimate is smaller by this much: 1/256 bit a value, in fixed point. Less than that on the sample
+/// says nothing of the chunk.
 pub const KIND_MARGIN: u64 = 1 << (LOG_FRACTION - 8);
-/// Estimated bits per residual, in fixed point with [`LOG_FRACTION`] fraction bits, below which interpolation along three axes or more has finer steps on coarse
-/// levels: 0.4 bits. There, noise of the values from which others are predicted makes most of the residuals.
+/// Interpolation along three axes or more has finer steps on coarse levels if its estimate is below this: 0.4 bits a residual, in fixed point with
+/// [`LOG_FRACTION`] fraction bits. Most of such residuals are due to the rounding errors of the values that predict others.
 const FINER_STEPS_BELOW: u32 = 26_214;
 
 /// An estimate of the bits of `values` residuals, in fixed point.
@@ -63,11 +62,19 @@ struct Estimate {
 }
 
 impl Estimate {
-    /// Whether the bits per value, and `margin`, are below `sixteenths` / 16 of those of another estimate.
+    /// Whether the bits per value plus `margin` are below `sixteenths` / 16 of those of `other`.
     fn is_below(&self, sixteenths: u128, margin: u64, other: &Self) -> bool {
         let bits = u128::from(self.bits) + u128::from(margin) * u128::from(self.values);
         16 * bits * u128::from(other.values) < sixteenths * u128::from(other.bits) * u128::from(self.values)
     }
+}
+
+/// A kind of interpolation that was tried.
+#[derive(Clone, Copy)]
+struct Tried {
+    kind: InterpolationKind,
+    counts: Counts,
+    estimate: Estimate,
 }
 
 /// The axes of a chunk longer than 1, as a set.
@@ -80,10 +87,9 @@ fn axes_of(set: usize, shape: &Shape) -> Axes {
     Axes::from_byte(set as u8, shape).unwrap_or(Axes::all(shape))
 }
 
-/// The set of axes longer than 1 whose differences take the fewest bits, and their estimate. Of sets with equal estimates the first one is taken. But the empty
-/// set is the last one of those without bits: a sample whose codes are all 0 says nothing of other values, and codes that change slowly take many times as long
-/// without a prediction. In a sample all counted values have neighbours before them. A chunk's first values along an axis have the differences along the others:
-/// the estimates are corrected for them.
+/// The set of axes longer than 1 whose differences have the smallest estimate, and this estimate. The first of equal sets is taken. But the empty set comes
+/// last if all estimates are 0: such a sample says nothing of the chunk's other values, which may need a prediction. A chunk's first values along an axis have
+/// the differences along the other axes. The sample counts no such values, so that the estimates are corrected for them.
 fn best_set(counts: &[Counts; SETS], shape: &Shape) -> (usize, Estimate) {
     let long = long_axes(shape);
     let sets = (0..SETS).filter(|set| set & !long == 0);
@@ -102,16 +108,17 @@ fn best_set(counts: &[Counts; SETS], shape: &Shape) -> (usize, Estimate) {
 pub struct SampleCounts {
     /// Differences along each set of axes.
     pub differences: [Counts; SETS],
-    /// By the number of the kind of interpolation: residuals that count ([`Sample::uncounted_residuals`]). The host counts those of a kind when the decision asks
-    /// for it.
+    /// Counts over the residuals that count ([`Sample::uncounted_residuals`]), by the number of the kind of interpolation. Kinds that were not interpolated
+    /// have zeros.
     pub interpolations: [Counts; KINDS],
     /// Number of values with a code that are out of the fine grid's reach.
     pub out_of_reach: usize,
-    /// Number of neighbours along a row of which one is a zero, and the other is not.
+    /// Number of pairs of neighbours along a row of which exactly one is a zero.
     pub zero_edges: usize,
 }
 
-/// The choice of the predictor of a chunk of floating-point numbers on an absolute bound's rounding grid. The host or a device counts, and the choice decides.
+/// The choice of the predictor of a chunk of floating-point numbers on an absolute bound's rounding grid. It decides from the counts that the host or a device
+/// makes.
 #[derive(Debug, Clone, Copy)]
 pub struct PredictorChoice {
     shape: Shape,
@@ -120,7 +127,7 @@ pub struct PredictorChoice {
     /// The chunk's grid as the counts need it.
     pub quantizer: Quantizer,
     is_interpolation_open: bool,
-    /// Estimated bits per residual, in fixed point, below which interpolation has finer steps on coarse levels: from 0, for never, to the largest number.
+    /// Interpolation has finer steps on coarse levels if its estimated bits per residual, in fixed point, are below this: 0 for never.
     pub finer_steps_below: u32,
 }
 
@@ -133,8 +140,8 @@ impl PredictorChoice {
             && matches!(config.predictor, PredictorPolicy::Auto | PredictorPolicy::Differences)
     }
 
-    /// The choice for a chunk that is not constant; `None` if `config` leaves nothing open. The chunk's first values suffice in its place if they show that it
-    /// has no lattice ([`lattice::is_off`](crate::quantize::lattice::is_off)).
+    /// The choice for a chunk that is not constant; `None` if `config` leaves nothing open. If the chunk's first values show that it has no lattice, `chunk`
+    /// may be these values alone ([`lattice::is_off`](crate::quantize::lattice::is_off)).
     #[must_use]
     pub fn of_chunk(chunk: &[u8], layout: &Layout, config: &SettledConfig) -> Option<Self> {
         let (true, SettledBound::Absolute(bound)) = (Self::is_open(layout.scalar, config), config.bound) else { return None };
@@ -173,13 +180,13 @@ impl PredictorChoice {
         rough.flat_map(|rough| [false, true].map(|is_linear| InterpolationKind::new(rough, is_linear)))
     }
 
-    /// The axes of which one may be rough, each as a set: those longer than 1, the fastest first. None if there is only one.
+    /// Each axis that may be rough, as a set, the fastest first: the axes longer than 1, or none if there is only one.
     fn rough_axes(&self) -> impl Iterator<Item = u8> + use<> {
         let long = long_axes(&self.shape) as u8;
         [1, 2, 4, 8].into_iter().filter(move |&axis| long & axis != 0 && long != axis)
     }
 
-    /// The sample's share of the ends of rows of zeros that would take as many bits as what the planes of exceptions have besides.
+    /// The sample's share of `EDGES_OF_PLANES`.
     #[must_use]
     pub fn edges_of_planes(&self) -> usize {
         EDGES_OF_PLANES * TILES * self.sample.len / self.shape.elements() as usize
@@ -209,7 +216,7 @@ impl PredictorChoice {
         if !self.is_interpolation_open || known.out_of_reach > TILES * self.sample.len / VALUES_PER_VALUE_OUT_OF_REACH {
             return Ok(by_differences);
         }
-        // Zeros are escapes, or exceptions if these take fewer bits. Of two values only one can be masked.
+        // Zeros are escapes, or exceptions if exceptions take fewer bits. Where a fill value is masked, zeros cannot be.
         let bits_as_exceptions = match self.quantizer.fills().value() {
             Some(_) => u64::MAX,
             None => EDGE_BITS * (known.zero_edges + self.edges_of_planes()) as u64,
@@ -218,26 +225,26 @@ impl PredictorChoice {
         let estimate = |counts: &Counts, of_zeros: u64| Estimate { bits: counts.bits(of_zeros), values: counts.values };
         let mut try_kind = |rough: u8, is_linear: bool| {
             let kind = InterpolationKind::new(rough, is_linear);
-            interpolate(kind).map(|counts| (kind, counts, estimate(&counts, bits_as_escapes(&counts).min(bits_as_exceptions))))
+            let of_zeros = |counts: &Counts| bits_as_escapes(counts).min(bits_as_exceptions);
+            interpolate(kind).map(|counts| Tried { kind, counts, estimate: estimate(&counts, of_zeros(&counts)) })
         };
-        type Tried = (InterpolationKind, Counts, Estimate);
         let better = |best: Tried, other: Tried| {
-            let margin = KIND_MARGIN * u64::from(other.2.values);
-            if other.2.bits + margin < best.2.bits { other } else { best }
+            let margin = KIND_MARGIN * u64::from(other.estimate.values);
+            if other.estimate.bits + margin < best.estimate.bits { other } else { best }
         };
         let cubic = try_kind(0, false)?;
-        if differences.is_below(16, CUBIC_MARGIN, &cubic.2) {
+        if differences.is_below(16, CUBIC_MARGIN, &cubic.estimate) {
             return Ok(by_differences);
         }
         let mut best = better(cubic, try_kind(0, true)?);
-        let is_linear = best.0.is_linear();
+        let is_linear = best.kind.is_linear();
         for rough in self.rough_axes() {
             best = better(best, try_kind(rough, is_linear)?);
         }
-        if best.0.rough() != 0 {
-            best = better(best, try_kind(best.0.rough(), !is_linear)?);
+        if best.kind.rough() != 0 {
+            best = better(best, try_kind(best.kind.rough(), !is_linear)?);
         }
-        let (kind, counts, best) = best;
+        let Tried { kind, counts, estimate: best } = best;
         let masks_zeros = bits_as_exceptions < bits_as_escapes(&counts);
         let sixteenths = if masks_zeros { MASKED_SIXTEENTHS } else { 16 };
         let as_escapes = estimate(&counts, bits_as_escapes(&counts));
@@ -261,7 +268,7 @@ impl PredictorChoice {
         })
     }
 
-    /// Counts over the residuals of all candidates, by the host: what a device is compared with. `chunk` is the one that the choice was made for.
+    /// Counts the residuals of all candidates on the host: what a device is compared with. `chunk` is the chunk that the choice was made for.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -279,15 +286,9 @@ impl PredictorChoice {
     }
 }
 
-/// Buffers of the choice.
-#[derive(Debug, Default)]
-pub(crate) struct Chooser {
-    lanes: SampleLanes,
-}
-
-impl Chooser {
-    /// Chooses the axes along which the differences of 64-bit codes are taken. Returns them and the estimate of the bits of the values that were looked at, in
-    /// fixed point with [`LOG_FRACTION`] fraction bits. `code` maps a value to its code.
+impl SampleLanes {
+    /// Chooses the axes along which the differences of 64-bit codes are taken. Returns the axes and the estimated bits of the sample, in fixed point with
+    /// [`LOG_FRACTION`] fraction bits. `code` maps a value to its code.
     pub(crate) fn choose_axes<V: Element>(
         &mut self,
         chunk: &[u8],
@@ -296,7 +297,7 @@ impl Chooser {
         code: impl Fn(V) -> i64,
     ) -> error::Result<(Axes, u64)> {
         let sample = Sample::of(&layout.shape);
-        let counts = self.lanes.differences_of_codes::<V>(&sample, chunk, layout.byte_order, code)?;
+        let counts = self.differences_of_codes::<V>(&sample, chunk, layout.byte_order, code)?;
         let long = long_axes(&layout.shape);
         let set = match policy {
             PredictorPolicy::Axes(byte) => usize::from(byte) & long,
@@ -329,7 +330,7 @@ impl Chooser {
             PredictorPolicy::Auto | PredictorPolicy::Differences => {}
         }
         let choice = PredictorChoice::new::<V>(&layout.shape, quantizer, config);
-        let counts = choice.load::<V>(&mut self.lanes, chunk, layout.byte_order)?;
-        choice.decide_by(&counts, |kind| self.lanes.interpolate(&choice.sample, kind))
+        let counts = choice.load::<V>(self, chunk, layout.byte_order)?;
+        choice.decide_by(&counts, |kind| self.interpolate(&choice.sample, kind))
     }
 }

@@ -11,8 +11,8 @@
 //! then each 2 from the 1 around it along both axes                            o   1   o
 //! ```
 //!
-//! Predictions are made from positions of restored values. A residual is a number of steps, or of parts of a step on coarse levels, unless it is an escape.
-//! So a value that is predicted to within the bound has a residual of 0. Differences of rounded values would often be ±1 there. Restored values lie on a fine
+//! Predictions are made from positions of restored values. A residual is a number of steps, or of parts of a step on coarse levels, unless it is an escape. So
+//! a value that is predicted to within the bound has a residual of 0, where a difference of rounded values would often be ±1. Restored values lie on a fine
 //! grid of eight positions a step ([`FineGrid`]), and so keep their positions when they are compressed again.
 
 mod encoded_rows;
@@ -54,7 +54,7 @@ pub struct Interpolation {
 }
 
 impl Interpolation {
-    /// Makes room for the positions of a shape. Returns its extents, fastest first, and the number of its coarsest level.
+    /// Makes room for the positions of a shape. Returns the shape's extents, fastest first, and the number of its coarsest level.
     fn prepare(&mut self, shape: &Shape) -> Result<(Extents, usize)> {
         let whole = shape.extents();
         for positions in &mut self.positions {
@@ -107,7 +107,7 @@ impl Interpolation {
                         from,
                         #[inline(always)]
                         |class_rows, predictions, positions| {
-                            // Only rows of binary32 gain by the widest vectors.
+                            // Only rows of binary32 gain from the widest vectors.
                             if V::as_f32(&[]).is_some() {
                                 widely_vectorized(
                                     #[inline(always)]

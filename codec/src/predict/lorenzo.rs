@@ -4,7 +4,7 @@
 //! one axis after the other. Prefix sums along each axis undo them.
 //!
 //! ```text
-//! difference at (y, x) = c(y, x) - c(y, x-1) - c(y-1, x) + c(y-1, x-1)      codes before the first of an axis count as 0
+//! difference at (y, x) = c(y, x) - c(y, x-1) - c(y-1, x) + c(y-1, x-1)      codes before the first one of an axis count as 0
 //! ```
 
 #[cfg(test)]
@@ -93,15 +93,15 @@ pub fn predict<C: Integer>(codes: &[C], shape: &Shape, axes: Axes, differences: 
     predict_rows(codes, 0, shape, axes, 0..rows, differences);
 }
 
-/// The greatest distance, in values, from a code to another code that its difference is made from.
+/// How many values before a code the earliest code is that its difference needs.
 #[must_use]
 pub(crate) fn reach(shape: &Shape, axes: Axes) -> usize {
     let Rows { strides, extents } = Rows::new(shape);
     (0..MAX_RANK).filter(|&axis| axes.contains(axis) && extents[axis] > 1).map(|axis| strides[axis]).sum()
 }
 
-/// Writes the differences of some rows of a chunk. The codes of these rows begin at index `first` of `codes`. In front of them are the [`reach`] codes that
-/// come before them in the chunk, or all of them if there are fewer.
+/// Writes the differences of some rows of a chunk. The codes of these rows begin at index `first` of `codes`. In front of them are the [`reach`] codes before
+/// them in the chunk, or as many as the chunk has.
 pub(crate) fn predict_rows<C: Integer>(
     codes: &[C],
     first: usize,
@@ -247,7 +247,7 @@ fn restore_with<C: Integer>(sums: impl Sums, codes: &mut [C], shape: &Shape, axe
                             combine(&mut row[..len], above, false);
                         }
                     }
-                    // Sums along y need the batch's last row without the previous slice. So that slice is added when all sums along y are done.
+                    // Sums along y need the batch's last row before the previous slice is added to it. So the previous slice is added after all sums along y.
                     if let Some(slice_before) = slice_before.filter(|_| !axes.contains(1)) {
                         combine(&mut current[batch.clone()], &slice_before[batch], false);
                     }
@@ -267,15 +267,15 @@ fn restore_with<C: Integer>(sums: impl Sums, codes: &mut [C], shape: &Shape, axe
     );
 }
 
-/// Number of rows of a batch. A batch stays in the L1 cache from one loop to the next. Short rows are summed and stored value by value. A vector load soon after
-/// such a store would wait for it. So a batch has several short rows, which keeps stores and loads apart.
+/// Number of rows of a batch. A batch stays in the L1 cache from one loop to the next. Short rows are stored value by value, and a vector load soon after such
+/// a store would wait for it. So a batch has several short rows, which keeps stores and loads apart.
 fn rows_of_batch(len: usize) -> usize {
     (2048 / len).max(1)
 }
 
 /// Values of a part of a batch. [`difference`] makes the minuends of a part at a time.
 const PART: usize = 512;
-/// Elements in front of a part's minuends. The last element is the minuend before the part. The elements before it align the part.
+/// Elements in front of a part's minuends. The last of them is the minuend before the part. The others align the part.
 const BEFORE: usize = 64;
 
 /// Scratch memory of [`difference`]: minuends, which are the differences along the slower axes. The minuends of a part begin with a cache line.

@@ -11,8 +11,8 @@ pub enum Predictor {
     Interpolation(InterpolationKind),
 }
 
-/// What a residual of 1 is worth on each level of a chunk (FORMAT.md §6.2). Coarse levels have few values, so smaller steps there cost few bits. They make the
-/// predictions of all finer levels better.
+/// What a residual of 1 is worth on each level of a chunk (FORMAT.md §6.2). Smaller steps on coarse levels cost few bits, as these levels have few values, and
+/// make the predictions of all finer levels better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LevelSteps {
     /// A residual of 1 is worth a step on all levels.
@@ -46,7 +46,7 @@ pub struct InterpolationKind {
     steps: LevelSteps,
 }
 
-/// A plane's byte for cubic interpolation without rough axes; smaller bytes are sets of axes.
+/// A plane's byte for cubic interpolation without rough axes. Smaller bytes are sets of axes.
 pub const INTERPOLATION: u8 = 0x80;
 /// The bit of a plane's byte that says that interpolation is linear. The bits below it are the rough axes.
 pub const LINEAR_INTERPOLATION: u8 = 0x10;

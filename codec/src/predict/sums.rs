@@ -7,7 +7,7 @@ pub(crate) trait Sums: Copy {
     /// Replaces each integer by the sum of `before`, the integers in front of it, and itself. Returns the last sum.
     fn add_up_from<C: Integer>(self, integers: &mut [C], before: C) -> C;
 
-    /// [`Sums::add_up_from`] 0, for a whole row. Differences of equal values, such as fill values, are long runs of zeros. A run is not added up: it gets the sum
+    /// [`Sums::add_up_from`] 0, for a whole row. Equal values, such as fill values, have differences of zero. A group of zeros is not added up: it gets the sum
     /// before it.
     #[inline(always)]
     fn add_up<C: Integer>(self, row: &mut [C]) {

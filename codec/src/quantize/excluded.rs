@@ -10,7 +10,7 @@ use crate::quantize::quantizer::Quantizer;
 /// found.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Excluded<V> {
-    /// Values of this magnitude or more are beyond the grid, and so is NaN. It is [`Quantizer::magnitude_of`] the limit of steps.
+    /// Values of this magnitude or more are beyond the grid, and so is NaN. The magnitude is [`Quantizer::magnitude_of`] the limit of steps.
     beyond: V,
     /// The masked fill value. If there is none, this is `beyond`, so that it excludes nothing more.
     fill: V,

@@ -33,21 +33,20 @@ pub const POSITION_TOLERANCE_PER_STEP: f32 = 2e-6;
 pub const POSITION_TOLERANCE: f32 = 1e-6;
 /// Magnitude, in steps, from which on all positions of the fine grid are whole steps: no value is between two steps.
 pub const MIN_STEPS_OF_WHOLE_STEPS: f32 = 4097.0;
-/// Magnitude, in steps, from which on only every second position is on the fine grid. From twice this magnitude on, only every
-/// fourth position is. Kernels alone use this.
+/// Magnitude, in steps, from which on only every second position is on the fine grid. Used by kernels alone.
 pub const MIN_STEPS_OF_HALF_POSITIONS: f32 = 1025.0;
-/// [`POSITION_TOLERANCE_PER_STEP`] for a product without a rounding error. The restored value is rounded to binary32, by up to
-/// `4.8e-7 x` spacings.
+/// [`POSITION_TOLERANCE_PER_STEP`] where the product has no rounding error. What is left is the rounding of the restored value to
+/// binary32: up to `4.8e-7 x` spacings.
 const EXACT_POSITION_TOLERANCE_PER_STEP: f32 = 5e-7;
 /// A value of `x` steps, `d` steps from its prediction, has a certain residual on the near path only if `x + d` is at most this.
 /// Then all positions within a step of the value and of its prediction are on the fine grid.
 pub const MAX_STEPS_OF_ALL_POSITIONS: f32 = 1021.0;
-/// [`MAX_STEPS_OF_ALL_POSITIONS`] of the far path. Farther away too many residuals are near a tie.
+/// The far path's limit of `x + d`, as [`MAX_STEPS_OF_ALL_POSITIONS`] is the near path's. Above it, too many residuals are near a tie.
 const MAX_FAR_STEPS: f32 = 32_768.0;
 /// The largest magnitude of a position that the near path may lead to.
 const MAX_NEAR_POSITION: u32 = MAX_STEPS_OF_ALL_POSITIONS as u32 * POSITIONS_PER_STEP.unsigned_abs();
-/// Binary logarithm of the magnitude, in steps, from which on only every second position is on the fine grid. From twice and from
-/// four times the magnitude on, every fourth and every eighth position is.
+/// Binary logarithm of the magnitude, in steps, from which on only every second position is on the fine grid. The spacing doubles
+/// again at twice and at four times this magnitude.
 const COARSER_FROM_LOG2: i32 = {
     let [two, four, eight] = SPACING_GROWS_FROM;
     let steps = two / POSITIONS_PER_STEP;

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A prediction `p`, which is a position, and a residual `m` give the position `p + S m`. `S` is what a residual of 1 is worth: a step, which is eight
-//! positions, or less on coarse levels (`Worth`). The encoder writes `m` if the value of this position differs from the value to be encoded by the bound, half
-//! a step, at most. The value to be encoded must also be on no other position. Otherwise the encoder writes an escape, or the value is an exception.
+//! positions, or less on coarse levels (`Worth`). The encoder writes `m` if this position's value is within the bound, half a step, of the encoded value, and
+//! the encoded value is on no other position. Otherwise the encoder writes an escape, or the value is an exception.
 //!
 //! A value that is exactly on a position keeps that position, or becomes an exception. It may come from a decoder: HDF5 decodes a chunk, replaces a part of it
 //! and encodes all of it again. A second rounding could move the value farther than the bound from the value that was written first.
@@ -38,10 +38,9 @@ use crate::quantize::positions::{
 use crate::quantize::quantizer::Quantizer;
 use crate::simd::ROW_GROUP;
 
-/// The least magnitude of an escape. A residual of smaller magnitude counts steps; an escape counts positions. The encoder writes
-/// an escape in three cases (FORMAT.md §5.2, rules 2 and 3): the residual in steps leads to a position that does not hold the
-/// value; or the value is on a position, and the residual in steps leads to another position; or the residual would have too many
-/// steps.
+/// The least magnitude of an escape. A residual of smaller magnitude counts steps; an escape counts positions. The encoder writes an escape (FORMAT.md §5.2,
+/// rules 2 and 3) if the residual in steps would be too large, if it leads to a position that does not hold the value, or if it leads away from the position
+/// that the value is on.
 pub const ESCAPE_FROM: i32 = 1 << 16;
 /// An escape is its position's distance from the prediction, in positions, plus this.
 pub const ESCAPE_BASE: i32 = ESCAPE_FROM + (1 << 15);
@@ -59,7 +58,7 @@ pub struct FineGrid<V> {
     /// Distance of two neighbouring positions, in the data's unit. Only from position `8 s + 3` to `8 s + 4` the distance is larger. Positions from
     /// `8 s - 4` to `8 s + 3` have `s` as their nearest whole number of steps, the following ones `s + 1`.
     spacing: f64,
-    /// [`Value::STEPS_LIMIT`]; 0 if there is no fine grid. `between_steps_sign` and [`FineGrid::is_enabled`] alone use it.
+    /// [`Value::STEPS_LIMIT`]; 0 if there is no fine grid.
     steps_limit: f64,
     /// Whether [`Value::STEPS_LIMIT`] steps have a finite value. If so, every position of fewer steps has one, and the fast path in
     /// `f64` need not test whether restored values are finite.

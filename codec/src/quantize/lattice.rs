@@ -46,8 +46,8 @@ pub fn spacing_of_type<V: Value>(chunk: &[u8], order: ByteOrder, step: f64, fill
     )
 }
 
-/// The largest power of two of which all finite values are multiples, if its multiples have the bits of all of these values:
-/// every finite value has a code, and none is -0.
+/// The largest power of two of which all finite values are multiples. `None` unless every finite value has a code, and none is -0: then the multiples have the
+/// values' bits.
 #[must_use]
 pub fn exact_spacing<V: Value>(chunk: &[u8], order: ByteOrder) -> Option<f64> {
     let code_bits = highest_bit(V::CODE_LIMIT)?;

@@ -30,7 +30,7 @@ pub fn on_grid(position: i32) -> i32 {
     without_low_bits(position, low_bits_at(position))
 }
 
-/// The nearest position whose bits in `low_bits`, which is 0, 1, 3 or 7, are 0; of two, the greater.
+/// The nearest position whose bits in `low_bits` are 0; of two, the greater. `low_bits` is 0, 1, 3 or 7.
 #[inline(always)]
 #[must_use]
 pub fn without_low_bits(position: i32, low_bits: i32) -> i32 {

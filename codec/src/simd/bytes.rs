@@ -126,9 +126,7 @@ impl Masks for Avx512 {
 
     #[inline(always)]
     fn permute(self, bytes: [u8; 8], order: [u8; 8]) -> [u8; 8] {
-        use pulp::bytemuck::cast;
-        let permuted: [[u8; 8]; 2] = cast(self.0.ssse3._mm_shuffle_epi8(cast([bytes, bytes]), cast([order, order])));
-        permuted[0]
+        Avx2(*self.0).permute(bytes, order)
     }
 }
 

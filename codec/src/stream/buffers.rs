@@ -1,16 +1,15 @@
 //! Buffers of a chunk's stages, kept from chunk to chunk.
 
 use crate::number::integer::Integer;
-use crate::predict::choice::Chooser;
+use crate::predict::choice::SampleLanes;
 use crate::predict::interpolation::Interpolation;
-use crate::predict::quantized::Quantized;
 use crate::quantize::bitmap::Bitmap;
 use crate::stream::plane::PlaneWorkspace;
 
 /// Buffers for chunks whose codes have the width of `C`.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers<C> {
-    /// Quantization codes of the chunk. When the codes are in the stream: the bits of the exceptions.
+    /// Quantization codes of the chunk. After the codes are in the stream, the bits of the exceptions.
     pub codes: Vec<C>,
     /// Differences of `codes`.
     pub differences: Vec<C>,
@@ -25,20 +24,12 @@ pub(crate) struct Shared {
     pub mask: Bitmap,
     /// Differences of the exception mask.
     pub mask_differences: Vec<i8>,
-    pub chooser: Chooser,
+    pub lanes: SampleLanes,
     pub interpolation: Interpolation,
     /// Residuals of interpolation. In a decoder: codes of f64 chunks that fit 32 bits.
     pub residuals: Vec<i32>,
     /// Decoded residuals or differences in 16 bits. [`PlaneWorkspace::patches`] has those that do not fit.
     pub patched16: Vec<i16>,
-}
-
-impl Shared {
-    /// The buffers that a chunk is quantized into. `codes` is the buffer for the width of the chunk's codes.
-    pub(crate) fn quantized<'a, C>(&'a mut self, codes: &'a mut Vec<C>) -> Quantized<'a, C> {
-        let Self { exceptions, interpolation, residuals, .. } = self;
-        Quantized { codes, exceptions, interpolation, residuals }
-    }
 }
 
 /// The integer types of codes.

@@ -9,11 +9,13 @@ use crate::number::value::Value;
 use crate::predict::choice::grid_kind::{for_floats, for_integers};
 use crate::predict::lorenzo;
 use crate::predict::predictor::Predictor;
+use crate::quantize::bitmap::Bitmap;
 use crate::quantize::exceptions::{index_len, most_listed, predict_mask, write_list};
+use crate::quantize::gaps::fill_gaps;
 use crate::quantize::grid::Grid;
 use crate::quantize::integer_steps::{self, IntegerElement};
 use crate::quantize::limits::{Ends, Limits};
-use crate::quantize::{decimal, logarithm};
+use crate::quantize::{decimal, linear, logarithm};
 use crate::simd::vectorized;
 use crate::stream::buffers::{Buffers, Shared};
 use crate::stream::header::Header;
@@ -37,8 +39,7 @@ impl<V: Value> Encoder<'_, V> {
     pub(crate) fn floats(mut self) -> Result<()> {
         let Self { chunk, layout, config, .. } = self;
         let slabs = Slabs::new(&layout.shape).filter(|_| config.coding != CodingPolicy::Bitshuffle);
-        let (grid, predictor) = for_floats::<V>(chunk, layout, config, &mut self.shared.chooser)?;
-        let mut quantized = self.shared.quantized(&mut self.buffers.codes);
+        let (grid, predictor) = for_floats::<V>(chunk, layout, config, &mut self.shared.lanes)?;
         match &grid {
             Grid::Linear(quantizer) => {
                 let mut ends = Ends::<V>::new(quantizer);
@@ -47,24 +48,37 @@ impl<V: Value> Encoder<'_, V> {
                         slabs.tokenize::<V>(chunk, layout, (quantizer, axes), self.buffers, self.shared, &mut ends)?;
                         true
                     }
-                    _ => {
-                        quantized.apply::<V>(predictor, chunk, layout, quantizer)?;
-                        ends.add(chunk, layout.byte_order);
+                    (Predictor::Differences(_), None) => {
+                        self.quantize(|codes, exceptions| {
+                            linear::quantize::<V>(chunk, layout.byte_order, quantizer, codes, exceptions);
+                        })?;
+                        false
+                    }
+                    (Predictor::Interpolation(kind), _) => {
+                        let Some(fine) = quantizer.fine::<V>() else {
+                            unreachable!("interpolation is chosen where there is a fine grid")
+                        };
+                        let Shared { exceptions, interpolation, residuals, .. } = &mut *self.shared;
+                        exceptions.clear(layout.shape.elements() as usize)?;
+                        interpolation.forward(chunk, layout, &fine, kind, residuals, exceptions)?;
                         false
                     }
                 };
+                if !is_tokenized {
+                    ends.add(chunk, layout.byte_order);
+                }
                 // Limits are for the stream alone: no code and no residual depends on them.
                 let limits = Limits::of(&ends, quantizer, predictor.is_interpolation());
                 self.begin(&Grid::Linear(quantizer.with_limits(limits)))?;
                 return self.planes(predictor, is_tokenized);
             }
             Grid::Logarithmic(logarithm) => {
-                quantized.quantize_by(layout, |codes, exceptions| {
+                self.quantize(|codes, exceptions| {
                     logarithm::quantize::<V>(chunk, layout.byte_order, logarithm, codes, exceptions);
                 })?;
             }
             Grid::Decimal(grid) => {
-                quantized.quantize_by(layout, |codes, exceptions| {
+                self.quantize(|codes, exceptions| {
                     decimal::quantize::<V>(chunk, layout.byte_order, grid, codes, exceptions);
                 })?;
             }
@@ -80,13 +94,12 @@ impl<V: IntegerElement> Encoder<'_, V> {
     /// Encodes a chunk of integers.
     pub(crate) fn integers(mut self) -> Result<()> {
         let Self { chunk, layout, config, .. } = self;
-        let (grid, predictor) = for_integers::<V>(chunk, layout, config, &mut self.shared.chooser)?;
+        let (grid, predictor) = for_integers::<V>(chunk, layout, config, &mut self.shared.lanes)?;
         let Grid::Steps(steps) = &grid else {
             self.begin(&grid)?;
             return self.exact(predictor);
         };
-        let mut quantized = self.shared.quantized(&mut self.buffers.codes);
-        quantized.quantize_by(layout, |codes, exceptions| {
+        self.quantize(|codes, exceptions| {
             integer_steps::quantize::<V>(chunk, layout.byte_order, steps, codes, exceptions);
         })?;
         self.begin(&grid)?;
@@ -95,6 +108,17 @@ impl<V: IntegerElement> Encoder<'_, V> {
 }
 
 impl<V: Element> Encoder<'_, V> {
+    /// Quantizes the chunk. `quantize` writes the codes and marks the exceptions. Exceptions then get the codes of neighbours, so that differences are small.
+    fn quantize(&mut self, quantize: impl FnOnce(&mut [V::Code], &mut Bitmap)) -> Result<()> {
+        let (codes, exceptions) = (&mut self.buffers.codes, &mut self.shared.exceptions);
+        let elements = self.layout.shape.elements() as usize;
+        resize(codes, elements)?;
+        exceptions.clear(elements)?;
+        quantize(codes, exceptions);
+        fill_gaps(codes, exceptions, self.layout.shape.row());
+        Ok(())
+    }
+
     /// Begins the chunk's stream: header and grid.
     fn begin(&mut self, grid: &Grid) -> Result<()> {
         Header { coding: grid.coding(), layout: *self.layout }.write_to(self.stream)?;

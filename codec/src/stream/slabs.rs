@@ -20,7 +20,7 @@ use crate::stream::buffers::{Buffers, Shared};
 const MIN_SLAB: usize = 2 * SEGMENT;
 /// Most values of a slab. Chunks with longer rows have no slabs.
 const MAX_SLAB: usize = 16 * SEGMENT;
-/// The buffer of codes has at least the length of so many slabs. When it is full, the codes that the next slab needs go to the buffer's front.
+/// The buffer of codes has at least the length of this number of slabs. When it is full, the codes that the next slab needs go to the buffer's front.
 const MIN_SLABS_PER_MOVE: usize = 4;
 
 /// How a chunk is cut into slabs.

@@ -1,4 +1,4 @@
-//! Types for a stream whose header has been read, and for a stream whose checksum is right. So each check is made once for each read.
+//! Types for a stream whose header has been read, and for a stream whose checksum is right. With them, each check is made once.
 
 use crate::error::Result;
 use crate::stream::header::{Header, verify};

@@ -170,7 +170,7 @@ impl<W: Work> Crew<W> {
         Ok(Self { shared, threads, wanted })
     }
 
-    /// Starts a thread, if there are not all of them. Whether it did.
+    /// Starts a thread, if there are not all of them. Returns whether it did.
     fn start_thread(&mut self) -> bool {
         let (number, wanted) = (self.threads.len(), self.wanted);
         if number == wanted {
@@ -200,7 +200,7 @@ impl<W: Work> Crew<W> {
         self.shared.lock().drained
     }
 
-    /// Hands the chunk that is to be drained next to `store`, if it is computed. Whether it was.
+    /// Hands the chunk that is to be drained next to `store`, if it is computed. Returns whether it was.
     ///
     /// # Errors
     /// The threads' and that of `store`.

@@ -79,7 +79,8 @@ impl Suitable {
     /// Looks at a dataset.
     ///
     /// # Errors
-    /// `Unsuitable` for one that HDF5 can read or write, and the functions of whole arrays cannot; `InvalidArgument` for a selection outside of it; `Hdf5`.
+    /// `Unsuitable` for a dataset that HDF5 can read or write and the functions of whole arrays cannot, `InvalidArgument` for a selection outside of the
+    /// dataset, `Hdf5`.
     pub(super) fn find(library: &Library, dataset: hid_t, selection: &Selection<'_>, direction: Direction) -> Outcome<Self> {
         let properties = library.create_properties(dataset)?;
         let dcpl = properties.id();

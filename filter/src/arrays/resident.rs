@@ -1,4 +1,4 @@
-//! Boxes whose values are in a GPU's memory: portions of chunks, each of which is a batch on that GPU.
+//! Boxes whose values are in a GPU's memory. Chunks are taken in portions; each portion is a batch on that GPU.
 //!
 //! ```text
 //!            calling thread: HDF5                       threads: no HDF5

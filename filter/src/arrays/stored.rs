@@ -27,13 +27,13 @@ const COMPARED: usize = 16;
 const PASSED_IN_A_LOOK_UP: u64 = 32;
 /// Bytes that HDF5 reads in the time in which it goes past a chunk.
 const READ_IN_PASSING: u64 = 64;
-/// Bytes of a value of most types. To choose between two ways to one result, that will do.
+/// Bytes of a value of most types. Only the choice between two ways to one result depends on this.
 const BYTES_OF_A_VALUE: u64 = 4;
 
 /// Extents of a dataset and of its chunks, slowest axis first.
 pub(super) struct Extents {
     pub(super) present: Vec<u64>,
-    /// To which the dataset may grow: `u64::MAX` along an unlimited axis.
+    /// Extents to which the dataset may grow: `u64::MAX` along an unlimited axis.
     greatest: Vec<u64>,
     pub(super) chunk: Vec<u64>,
 }
@@ -68,7 +68,7 @@ impl Extents {
         (1..self.chunk.len()).all(|axis| chunks(&self.present, axis) == chunks(&self.greatest, axis))
     }
 
-    /// The extents with another axis as the slowest one; those before it come after it.
+    /// The extents with another axis as the slowest one. The axes before it follow it.
     fn with_slowest(&self, axis: usize) -> Result<Self> {
         let turned = |values: &[u64]| {
             let mut all = memory::collect(values.iter().copied())?;
@@ -170,7 +170,7 @@ pub(crate) fn offsets(library: &Library, dataset: hid_t) -> Outcome<Vec<Vec<u64>
     Ok(offsets)
 }
 
-/// Takes down the number of a chunk.
+/// Appends the number of a chunk.
 fn note(grid: &TouchedChunks, offset: &[u64], numbers: &mut Vec<usize>) -> Outcome<()> {
     let number = grid.number_of(offset).ok_or_else(|| {
         Failure::hdf5(format_args!("HDF5 lists a chunk at {offset:?}, where the dataset has none: the file is damaged"))

@@ -25,7 +25,7 @@ pub(super) struct LocalRank {
 }
 
 impl LocalRank {
-    /// The rank of the first variable that has a number; other programs may mean something else by the others.
+    /// The rank of the first variable that has a number. The other variables may come from other programs.
     pub(super) fn read(variable: impl Fn(&CStr, Reader<'_>) -> Result<()>) -> Result<Option<Self>> {
         let mut found = None;
         for name in VARIABLES {

@@ -3,7 +3,7 @@
 //! | variable | values |
 //! |---|---|
 //! | `QUIRE_BACKEND` | `auto` (default): the GPU for chunks of [`super::GPU_FROM_BYTES`] and more, if it can; `cpu`; `cuda`: what the GPU cannot do is an error |
-//! | `QUIRE_DEVICE` | `auto` (default): that of the process's number on its node, see [`super::rank`]; or the number of the GPU |
+//! | `QUIRE_DEVICE` | `auto` (default): the GPU of the process's number on its node, see [`super::rank`]; or the number of the GPU |
 //! | `QUIRE_LOG` | `1`: a line on stderr whenever the processor, or the reason for it, changes; once a reason, where it comes and goes; 0 by default |
 //! | `QUIRE_THREADS` | threads that take the chunks of whole arrays, see [`crate::arrays`]; what the process may use by default |
 //! | `QUIRE_DICTIONARY` | a file with codebooks to choose from besides the built-in ones, see [`crate::dictionary`]; none by default |

@@ -11,8 +11,8 @@
 //! chunk can be computed. So a card has [`places`], the more the longer chunks are. With MPS it works for several processes at once, and has more of them.
 //! Short chunks have two places, and a process that comes back to the card [`SOON`] takes both of them.
 //!
-//! Place 0 is the lock of the device file as a whole, the others are locks of one byte each ([`CardFile`]). A lock and its release take 1 us and 2 us on
-//! Linux 6.18, a chunk of 64^3 on the GPU 150 us.
+//! Place 0 is the lock of the device file as a whole, the others are locks of one byte each ([`CardFile`]). A lock and its release take 3 us on Linux 6.18, and
+//! a chunk of 64^3 on the GPU 150 us.
 //!
 //! A process that finds no place does not ask again for [`PAUSE`]. If all processes asked for every chunk, the card would change to another process with each
 //! chunk, and a change takes as long as a short chunk.
@@ -47,9 +47,8 @@ enum Places {
 /// How many processes may use a card at once, for chunks of this many uncompressed bytes.
 ///
 /// By turns, a card does some 2500 chunks a second, however long they are. With short chunks, one process that writes them through HDF5 asks for nearly that
-/// many. With chunks of 8 MiB that number is twice what 16 cores compress, and it takes 12 processes to ask for so many, as each has its own work with a chunk.
-/// With MPS,
-/// 16 processes get more from a card than from their cores. But their cores decompress short chunks faster than the card.
+/// many. With chunks of 8 MiB that number is twice what 16 cores compress, and takes 12 processes, as each has its own work with a chunk. With MPS, 16
+/// processes get more from a card than from their cores. But their cores decompress short chunks faster than the card.
 fn places(contexts: Contexts, direction: Direction, chunk_bytes: usize) -> Places {
     const MIB: usize = 1 << 20;
     match (contexts, direction) {
@@ -134,7 +133,7 @@ pub(super) struct SharedCard {
     users: Mutex<Users>,
     /// Nanoseconds in which threads of this process had a place.
     on_the_card: AtomicU64,
-    /// Nanoseconds in which they computed chunks for the card themselves.
+    /// Nanoseconds in which threads of this process computed chunks for the card themselves.
     elsewhere: AtomicU64,
 }
 
@@ -143,11 +142,11 @@ pub(super) struct SharedCard {
 struct Users {
     threads: usize,
     has_first: bool,
-    /// The place that is a byte of the file, besides the first one or in place of it.
+    /// The place that is a byte of the file, besides the first place or in place of it.
     byte: Option<usize>,
     /// When the last thread left the card; `None` once the process has found no place.
     left: Option<Instant>,
-    /// Whether the process came back soon, when it had been on the card last.
+    /// Whether the process came back soon after its last chunk on the card.
     comes_back_soon: bool,
     /// When the process, which has found no place, asks again.
     asks_again: Option<Instant>,

@@ -201,8 +201,8 @@ pub unsafe extern "C" fn quire_h5_read(
 /// Begins a transfer and takes it to its end.
 ///
 /// # Safety
-/// `hdf5` is null or an address; `values` is null or leads to a box, whose values stay as they are and, when they are read, are used by nobody else until this
-/// returns; `reason` is null or can be written.
+/// `hdf5` is null or an address; `values` is null or leads to a box; `reason` is null or can be written. Until this returns, the box's memory is valid. During
+/// a write, nobody changes its values; during a read, nobody else uses them.
 unsafe fn transfer_at_once(
     dataset: hid_t,
     hdf5: *const c_void,
@@ -238,8 +238,8 @@ pub unsafe extern "C" fn quire_h5_chunk_offsets(dataset: hid_t, hdf5: *const c_v
 /// Begins to write a box of a dataset.
 ///
 /// # Safety
-/// `hdf5` is null or an address; `values` is null or leads to a box, whose values stay as they are until [`quire_transfer_end`] and whose stream, if they are
-/// in a GPU's memory, is one of that GPU's primary context; `transfer` and `reason` are null or can be written.
+/// `hdf5` is null or an address; `values` is null or leads to a box; `transfer` and `reason` are null or can be written. The box's values stay as they are
+/// until [`quire_transfer_end`]. If they are in a GPU's memory, the box's stream is one of that GPU's primary context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quire_h5_begin_write(
     dataset: hid_t,
@@ -403,8 +403,8 @@ unsafe fn hand_over(
 }
 
 /// # Safety
-/// `hdf5` is null or an address; `values` is null or leads to a box, whose values stay as they are and, when they are read, are used by nobody else until the
-/// transfer ends.
+/// `hdf5` is null or an address; `values` is null or leads to a box. Until the transfer ends, the box's memory is valid. During a write, nobody changes its
+/// values; during a read, nobody else uses them.
 unsafe fn begin(
     dataset: hid_t,
     hdf5: *const c_void,

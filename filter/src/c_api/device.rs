@@ -62,8 +62,8 @@ impl Span {
 }
 
 impl Found {
-    /// Refuses chunks that cannot be written side by side. Where there are gaps between the values of a chunk, others may lie there: then it is those at one
-    /// address alone.
+    /// Refuses chunks that cannot be written side by side. Where chunks have gaps between their values, only chunks at one address are refused: other chunks
+    /// may lie in the gaps.
     fn check_apart(&self) -> Result<(), Failure> {
         if let Some(chunk) = self.spans.iter().position(|span| !span.is_apart) {
             return Err(Error::invalid(format_args!("the strides let values of chunk {chunk} share bytes")).into());
@@ -102,9 +102,9 @@ impl Targets {
 /// Compresses chunks in a GPU's memory.
 ///
 /// # Safety
-/// `options` is null or a string; `fill_value` is null or holds a value of the type; `chunks` is null or leads to chunks whose arrays are as
-/// `filter/include/h5z_quire.h` says, whose addresses lead to values that nobody changes meanwhile, and whose stream is one of the GPU's primary context; `streams` has
-/// room for a stream of each chunk; `reason` is null or can be written.
+/// `options` is null or a string; `fill_value` is null or holds a value of the type; `chunks` is null or leads to chunks; `streams` has room for a stream of
+/// each chunk; `reason` is null or can be written. The arrays of `chunks` are as `filter/include/h5z_quire.h` says, and its stream is one of the GPU's primary
+/// context. Nobody changes the values of the chunks meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quire_device_compress(
     options: *const c_char,
@@ -205,8 +205,8 @@ pub unsafe extern "C" fn quire_device_compress_to_device(
 /// Decompresses streams into chunks in a GPU's memory.
 ///
 /// # Safety
-/// `streams` holds an address and `stream_lengths` a length for each chunk, of bytes in the host's memory or in the GPU's; `chunks` is as for [`quire_device_compress`],
-/// and nobody else uses the chunks meanwhile; `reason` is null or can be written.
+/// `streams` holds an address for each chunk, and `stream_lengths` a length: of bytes in the host's memory or in the GPU's. `chunks` is as for
+/// [`quire_device_compress`], and nobody else uses the chunks meanwhile. `reason` is null or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quire_device_decompress(
     streams: *const *const c_void,
@@ -236,7 +236,7 @@ pub unsafe extern "C" fn quire_device_decompress(
             let stream = match resident::gpu_of(address as u64) {
                 Some(number) if Some(number) == gpu => {
                     let (address, length) = (address as u64, length as u64);
-                    // As in `chunks_from_raw`, streams of no possible length apart.
+                    // The ends of streams are asked about together, as those of chunks are. But a stream that is too long for any chunk is asked about at once.
                     let last = address.checked_add(length.saturating_sub(1));
                     if length > max_stream_len(&found.layout) && last.and_then(resident::gpu_of) != gpu {
                         return Err(ends_outside(chunk, address, length));

@@ -116,7 +116,7 @@ impl Library {
         }
     }
 
-    /// Reads a chunk as it is in the file, after HDF5 has written what its cache has of it; the filter mask. Nothing for a chunk that the file does not have.
+    /// Reads a chunk as it is in the file, after HDF5 has written what its cache has of it. Returns the filter mask; nothing for a chunk that the file lacks.
     pub(crate) fn read_chunk(
         &self,
         functions: &ChunkFunctions,

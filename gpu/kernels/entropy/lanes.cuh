@@ -1,11 +1,14 @@
-// Stage 5 (FORMAT.md §9.1): symbols of tokens -> lanes of 16-bit words, 32 or 8 of them, and back to symbols. CPU: codec/src/entropy/lanes.rs, which also
+// Stage 5 (FORMAT.md §9.1): symbols of tokens -> 32 or 8 lanes of 16-bit words, and back to symbols. CPU: codec/src/entropy/lanes.rs, which also
 // expands the symbols.
 //
-// A lane of a block is a lane of a warp, in both directions. Blocks of 8 lanes leave the other lanes of the warp idle: a plane of such blocks is short. A round
-// is one token of each lane. The encoder needs one ballot a round, which says which lanes have filled a word; each lane keeps the offsets of its next two
-// words. The decoder needs one look-up, one ballot and two popcounts a round: of the lanes that need a word, and of those among them before this one. It does
-// two rounds together. A lane's bit string is a chain of dependent look-ups, which no second warp can shorten. So the kernel decodes as many blocks as possible
-// at a time, and leaves the expansion of symbols to another one (expand.cuh).
+// A lane of a block is a lane of a warp, in both directions. A block of 8 lanes leaves the other lanes of its warp idle; planes of such blocks are short. A
+// round is one token of each lane.
+//
+// The encoder needs one ballot a round, which says which lanes have filled a word. Each lane keeps the offsets of its next two words.
+//
+// The decoder does two rounds together. A round needs one look-up and one ballot, which says which lanes need a word. Two popcounts of it give the words that
+// the round takes, and those before this lane's. A lane's bit string is a chain of dependent look-ups, which a second warp cannot shorten. So the kernel
+// decodes as many blocks as possible at a time, and leaves the expansion of symbols to another kernel (expand.cuh).
 #pragma once
 
 #include "../job.cuh"

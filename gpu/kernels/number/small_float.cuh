@@ -1,6 +1,6 @@
 // Floating-point numbers of 16 bits. CPU: codec/src/number/small_float.rs, which explains the rounding.
 //
-// Not by the hardware's conversions: those know no step from f64 to bfloat16, and two steps round twice.
+// The hardware has no conversion from f64 to bfloat16, and two conversions would round twice.
 #pragma once
 
 #include "constants.cuh"
@@ -45,7 +45,7 @@ struct SmallFloat {
     return __longlong_as_double(i64(sign | magnitude));
   }
 
-  /// The nearest number, ties to even; infinity beyond the range, one quiet NaN for all.
+  /// The nearest number, ties to even; infinity beyond the range. Every NaN becomes a quiet NaN with its sign and no payload.
   __device__ __forceinline__ explicit SmallFloat(double value) {
     const u32 sign = u32(u64(__double_as_longlong(value)) >> 63) << 15, infinity = LARGEST_EXPONENT << MANTISSA;
     const double magnitude = fabs(value);

@@ -1,8 +1,8 @@
 // Stage 0 (FORMAT.md §11.3): the estimate of the bits that residuals take, and the predictor that follows from the counts over a chunk's tiles. CPU:
 // codec/src/predict/choice/counts.rs, codec/src/predict/choice.rs.
 //
-// A warp decides on a chunk, after each round in which its tiles are measured. A lane takes an estimate, or a set of axes. Only integers, so that the choice is
-// the CPU's. What a later round needs is kept among the chunk's counts.
+// A warp decides on a chunk, after each round in which its tiles are measured. A lane takes an estimate, or a set of axes. All numbers are integers, so that
+// the choice is the CPU's. What a later round needs is kept among the chunk's counts.
 #pragma once
 
 #include "../job.cuh"
@@ -21,20 +21,19 @@ __device__ __forceinline__ void weigh(const u32 (&counts)[WEIGHED_COUNTS], u64 (
   for (u32 i = 0; i < WEIGHED_COUNTS; i++) weighted[i] = u64(counts[i]) * logarithms[i];
 }
 
-/// Bits that tell things of two kinds apart: n log2(n) - a log2(a) - b log2(b) for a of the first kind and b of the second, n in all. Arguments are these
-/// products.
+/// Bits that tell a things of one kind from b things of another: n log2(n) - a log2(a) - b log2(b), with n = a + b. The arguments are the three products.
 __device__ __forceinline__ u64 split_bits(u64 all, u64 first, u64 second) { return all > first + second ? all - first - second : 0; }
 
-/// Estimated bits of the values that need more than a residual, of a kind of interpolation. Where a fill value may be masked, zeros cannot. `gain`: the bits
-/// fewer that zeros take as exceptions than as escapes; 0 if they are escapes.
+/// Estimated bits of the escapes and exceptions of a kind of interpolation. Zeros can be exceptions unless the mask is taken by a fill value. `gain`: how many
+/// bits fewer zeros take as exceptions than as escapes; 0 if they are escapes.
 __device__ __forceinline__ u32 bits_of_outliers(const TileJob& job, const TileSums& sums, u32 kind, u32& gain) {
   const u32 as_escapes = OUTLIER_BITS * sums.zero_escapes[kind], as_exceptions = EDGE_BITS * (sums.zero_edges + job.edges_of_planes);
   gain = !job.fills.has_value && as_exceptions < as_escapes ? as_escapes - as_exceptions : 0;
   return OUTLIER_BITS * sums.outliers[kind] + as_escapes - gain;
 }
 
-/// Estimate of the bits that `values` residuals with these counts take, in fixed point. They say which residuals are 0, with or without a look at the residual
-/// before; the signs of the others; where their highest bits are; and the bits below these. `outlier_bits`: those of values that need more.
+/// Estimate of the bits that `values` residuals with these counts take, in fixed point. The bits say which residuals are 0, with or without a look at the
+/// residual before; the signs of the others; where their highest bits are; and the bits below these. `outlier_bits`: those of values that need more.
 __device__ __forceinline__ u64 estimated_bits(const ResidualCounts& counts, u32 values, u32 outlier_bits) {
   const u32 zeros = counts.zeros, nonzero = values - zeros, low_bits = counts.lengths - nonzero, rises = min(counts.rises, min(nonzero, zeros));
   const u32 weighed[WEIGHED_COUNTS] = {
@@ -146,8 +145,8 @@ struct TileDecision {
   /// Differences along a set of axes that count.
   __device__ __forceinline__ u32 differences() const { return TILES * job.tiles.counted; }
 
-  /// The set of axes whose differences have the least estimate, which becomes `set_bits`, corrected for the chunk's first values along the axes. `bits`: the
-  /// estimate of set `lane_id()`, if that is a set of the chunk's.
+  /// The set of axes whose differences have the least estimate, once estimates are corrected for the chunk's first values along the axes. That estimate becomes
+  /// `set_bits`. `bits`: the estimate of set `lane_id()`, if that is a set of the chunk's.
   __device__ __forceinline__ u32 best_set(u64 bits, bool is_set, u64& set_bits) const {
     const u32 lane = lane_id();
 #pragma unroll
@@ -167,7 +166,7 @@ struct TileDecision {
 #pragma unroll
     for (u32 set = 0; set < AXIS_SETS; set++) {
       const u64 of_set = __shfl_sync(ALL_LANES, bits, set);
-      // Of equals the first one; but where nothing is left, the empty set is the last one.
+      // Of equal sets the first one. But where all estimates are 0, the empty set comes last.
       if ((possible >> set & 1) && (of_set < set_bits || (of_set == 0 && best == 0))) {
         best = set;
         set_bits = of_set;

@@ -13,8 +13,8 @@
 // even x through shared memory. Where a block of threads does not hold whole rows, it also computes the positions at even x of the pairs next to its own, and
 // writes nothing for these. A `Row` has what its pairs have in common; ROWS_AT_ONCE of them are prepared at a time.
 //
-// A pass over single parity classes would read and write every other value of a row, which is half of each sector of memory, and find each value's indices
-// by itself: 256^3 values at 1e-2 took 563 us to encode and 433 to decode, in place of 383 and 297 (H100).
+// A pass over single parity classes is slower: it uses half of each sector of memory, as it reads and writes every other value of a row, and finds the indices
+// of each value by itself. With such passes, encoding 256^3 values at 1e-2 took 563 us in place of 383 (H100).
 #pragma once
 
 #include "interpolation.cuh"
@@ -46,7 +46,8 @@ struct alignas(16) RowAxis {
   i32 weights[4];
 };
 
-/// Which axes count for a value: a bit for each axis along which its row is odd, in ascending order; bit 3 for x; from bit 4 on, how many they are.
+/// Which axes count for a value. The bits below bit 3 are those of the axes along which its row is odd, in ascending order. Bit 3 is that of x. Bits 4 to 6 are
+/// the number of axes that count.
 struct CountedAxes {
   static constexpr u32 X = 3, COUNT = 4, BITS = 8;
   u32 bits;  // bits above the lowest BITS have no meaning

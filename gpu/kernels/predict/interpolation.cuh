@@ -1,11 +1,12 @@
 // Interpolation (FORMAT.md §6.2): values -> residuals, from the coarsest level to the finest, and back. CPU: codec/src/predict/interpolation.rs,
 // codec/src/quantize/fine_grid.rs.
 //
-// A value that is odd along one axis is predicted from the coarser level, another one from values of its level that are odd along one axis less. So a level
-// takes a pass for each number of axes, and all values of a pass are independent. Restored values are kept as positions on the fine grid. Positions are in
-// the order of the chunk, residuals in that of the parity classes.
+// A value that is odd along one axis is predicted from the coarser level. Any other value is predicted from those of its level that are odd along one axis
+// less. So a level takes a pass for each number of axes, and all values of a pass are independent. Restored values are kept as positions on the fine grid.
+// Positions are in the order of the chunk, residuals in that of the parity classes.
 //
-// Here is what all levels share. One block of threads does the coarse levels (coarse_levels.cuh); each pass of a fine level is a launch (fine_levels.cuh).
+// This file has what all levels share. One block of threads does the coarse levels (coarse_levels.cuh); each pass of a fine level is a launch
+// (fine_levels.cuh).
 //
 // Encoding reads values and writes residuals; decoding reads residuals and writes values. Both compute equal positions.
 #pragma once
@@ -46,8 +47,8 @@ template <u32 SIZE>
 constexpr u32 FIRST_SET = SIZE == 1 ? 0 : SIZE == 2 ? 4 : SIZE == 3 ? 10 : SIZE == 4 ? 14 : CLASSES;
 static_assert(MAX_RANK == 4, "sets of as many axes");
 
-/// A parity class: the values of a level whose coordinates are odd along the axes of a set and even along all others. The values that a level has and the
-/// next coarser level has not are numbered from 0, in the order of coding.
+/// A parity class: the values of a level whose coordinates are odd along the axes of a set and even along all others. The values that the next coarser level
+/// lacks are numbered from 0, in the order of coding.
 struct Class {
   u32 first;       // number of its first value
   u32 extents[3];  // along three axes, fastest first; what remains after division by these is the index along the fourth
@@ -98,8 +99,8 @@ __device__ __forceinline__ u32 weights_of_neighbours(bool has_a, bool has_c, boo
                  : weights_of(0, 16, 0, 0);
 }
 
-/// The axes that count for a value that is odd along the axes of `set` and has a neighbour c along those of `with_c`: rough axes only if it is odd
-/// along no others, and axes without c only if there are no others.
+/// The axes that count for a value that is odd along the axes of `set` and has a neighbour c along those of `with_c`. Rough axes count only if the value is odd
+/// along no others. Axes without c count only if no axis that is left has one.
 __device__ __forceinline__ u32 counted_axes(u32 set, u32 with_c, u32 kind) {
   const u32 smooth = set & ~kind, used = smooth ? smooth : set;
   return used & with_c ? used & with_c : used;

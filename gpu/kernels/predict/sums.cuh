@@ -232,7 +232,7 @@ __device__ __forceinline__ void sum_block(const DecodeJob& job, const DecodePlan
     __syncthreads();
   }
   if (job.columns_in_blocks && (codes.predictor & 2)) {
-    // Blocks hold parts of columns, or columns a few times over.
+    // A block has a part of each column, or the whole columns of one slice or more.
     const u32 rows = min(length / row, job.shape.extents[1]);
     for (u32 at = 0; at < length; at += rows * row) sum_columns<THREADS_HERE>(out + at, rows, row, edge_of<C>(job, index));
     __syncthreads();

@@ -17,7 +17,7 @@ static_assert(GROUP_TILES <= 8, "a bit a tile");
 /// A zero that is an escape, in a thread's sum over outliers.
 constexpr u32 ZERO_ESCAPE = 1u << 16;
 
-/// A thread's part in the interpolation of a group of tiles. ALL_BETWEEN: every value of the group is between positions, so that each has a residual.
+/// A thread's part in the interpolation of a group of tiles. ALL_BETWEEN: no value of the group is on a position or out of reach, so that each has a residual.
 template <typename Memory, bool ALL_BETWEEN>
 struct GroupCoder {
   const TileBlock& block;

@@ -16,7 +16,7 @@ static_assert(TILES % GROUP_TILES == 0, "whole groups");
 /// How interpolation codes a value: the lowest bits of its entry. Its nearest position is above them.
 enum : u32 { HAS_NO_CODE, OUT_OF_REACH, BETWEEN_POSITIONS, ON_POSITION };
 constexpr u32 ENTRY_KIND_BITS = 2, ENTRY_KINDS = (1u << ENTRY_KIND_BITS) - 1;
-/// The entry of a zero, which alone is on position 0.
+/// The entry of a zero: no other value is on position 0.
 constexpr i32 ZERO = ON_POSITION;
 
 /// A value of a tile.

@@ -130,7 +130,7 @@ __device__ void fill_and_gather(const EncodeJob& job) {
         if (job.interpolated) continue;
 
         const u32 row_start = index - index % row, row_end = min(row_start + row, elements);
-        // To the left, within the segment and the row; then before the segment; then to the right.
+        // The search goes to the left within the segment and the row, then before the segment, then to the right.
         u32 source = NONE;
         const u32 low_offset = row_start > start ? row_start - start : 0;
         for (i32 w = i32(offset / 32); w >= i32(low_offset / 32) && source == NONE; w--) {

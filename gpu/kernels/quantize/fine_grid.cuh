@@ -19,8 +19,8 @@ __device__ __forceinline__ u32 low_bits_at(i32 position) {
   return u32(magnitude >= SPACING_TWO_FROM) | u32(magnitude >= SPACING_FOUR_FROM) << 1 | u32(magnitude >= SPACING_EIGHT_FROM) << 2;
 }
 
-/// A prediction of a value whose nearest position is `nearest`, moved to the grid that there is at `nearest`; of two positions, to the greater. `grows`:
-/// whether the type's positions are farther apart far from 0.
+/// A prediction of a value whose nearest position is `nearest`, moved to the grid that there is at `nearest`: to the greater of two equally near positions.
+/// `grows`: whether the type's positions are farther apart far from 0.
 __device__ __forceinline__ i32 aligned(i32 prediction, i32 nearest, bool grows) {
   const u32 low_bits = grows ? low_bits_at(nearest) : 0;
   return i32((u32(prediction) + ((low_bits + 1) >> 1)) & ~low_bits);

@@ -94,7 +94,7 @@ __device__ __forceinline__ Limit find_limit(const EncodeParameters& parameters, 
     const FineGrid fine = make_fine_grid<V>(step, inverse_step);
     const double known = value_of_key(state.ends[end]), x = is_lower ? -known : known;
     const Nearest<V> nearest(fine, V(x), (x * fine.inverse_step + ROUNDING) - ROUNDING);
-    // It is false for a chunk without values that count. Then x is no finite number.
+    // Without values that count, x is not finite.
     if (!(fabs(nearest.steps) < fine.steps_limit)) return limit;
     // A lane takes a position, from the outermost inward.
     const i32 inward = is_lower ? 1 : -1, distance = i32(lane_id()) - i32(POSITIONS_PER_STEP);
@@ -110,10 +110,10 @@ __device__ __forceinline__ Limit find_limit(const EncodeParameters& parameters, 
   return limit;
 }
 
-/// Both limits as a stream has them.
+/// The lower and the upper limit in the form that a stream has them.
 __device__ __forceinline__ u64 limits_of(const Limit (&limits)[ENDS]) {
   i32 lower = limits[LEAST].position, upper = limits[GREATEST].position;
-  // No position is from the least value to the greatest one: both limits are the one nearer to 0.
+  // If no position is from the least value to the greatest one, both limits are the one nearer to 0.
   if (lower > upper) lower = upper = abs(lower) < abs(upper) ? lower : upper;
   return u64(u32(upper)) << 32 | u32(lower);
 }

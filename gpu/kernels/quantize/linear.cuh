@@ -45,8 +45,8 @@ __device__ __forceinline__ V restore_value(double code, double step) {
   return V(__dmul_rn(code, step));
 }
 
-/// Codes below this magnitude are certain to come back when their value is quantized again; see `SAFE_CODE_LIMIT` in codec/src/quantize/linear.rs. 0 where
-/// steps are so small that values may be subnormal.
+/// Codes below this magnitude are certain to come back when their value is quantized again; see `SAFE_CODE_LIMIT` in codec/src/number/value.rs. 0 where steps
+/// are so small that values may be subnormal.
 template <typename V>
 __device__ __forceinline__ double safe_code_limit(double step) {
   return step >= ValueType<V>::SMALLEST_SAFE_STEP ? ValueType<V>::SAFE_CODE_LIMIT : 0.0;

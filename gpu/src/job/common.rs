@@ -43,7 +43,7 @@ shared_constants! {
     pub const COARSE_VALUES: usize = 4096;
     /// Threads of a block that interpolates coarse levels.
     pub const COARSE_THREADS: u32 = 512;
-    /// Blocks of a pass over a fine level that a multiprocessor holds at a time, which is all that it gets.
+    /// Blocks of threads of a pass over a fine level for each multiprocessor, which holds all of them at a time.
     pub const PASS_BLOCKS: u32 = 4;
 
     /// Kind of grid: an absolute bound's, or a lattice.

@@ -39,7 +39,7 @@ shared_structs! {
 
     /// What the host tells the encoder of a chunk.
     pub struct EncodeParameters {
-        /// The absolute error bound; 0 on a lattice that the host has found; the relative bound on a logarithmic grid.
+        /// The absolute error bound, which is 0 on a lattice that the host has found. On a logarithmic grid, the relative bound.
         pub bound: f64,
         /// Width of the grid: twice the bound on an absolute bound's.
         pub step: f64,

@@ -21,10 +21,10 @@ shared_constants! {
     pub const GROUP_TILES: u32 = 4;
     /// Most passes of the interpolation of a tile: up to one for each number of axes, for each of twelve levels.
     pub const TILE_PASSES: usize = 48;
-    /// Tiles of up to this number of values, as all with fewer than four axes are that are not thin, leave room for more blocks on a multiprocessor.
+    /// Tiles of up to this number of values leave room for more blocks on a multiprocessor. Only thin tiles and tiles with four axes have more values.
     pub const SMALL_TILE_VALUES: usize = 896;
 
-    /// In place of the number of a kind of interpolation: there is none.
+    /// Stands where a number of a kind of interpolation is expected and there is none.
     pub const NO_KIND: u32 = 255;
     /// Beside a predictor's byte: zeros are exceptions.
     pub const MASKS_ZEROS: u32 = 256;
@@ -47,7 +47,7 @@ shared_structs! {
         pub strides: [u32; MAX_RANK],
         /// Number of a tile's coarsest level, a single value.
         pub coarsest: u32,
-        /// A tile's residuals of interpolation, from the first one on, that do not count.
+        /// How many of a tile's first residuals of interpolation do not count.
         pub uncounted_residuals: u32,
         /// A tile's values that have a neighbour before them along every axis longer than 1.
         pub counted: u32,
@@ -77,7 +77,7 @@ shared_structs! {
         pub outliers: [u32; INTERPOLATION_KINDS],
         /// By kind of interpolation: zeros among these residuals that are escapes.
         pub zero_escapes: [u32; INTERPOLATION_KINDS],
-        /// Neighbours along a row of which one is a zero, and the other is not.
+        /// Pairs of neighbours along a row of which exactly one is a zero.
         pub zero_edges: u32,
         /// Values between two steps of the fine grid.
         pub between_steps: u32,
@@ -140,7 +140,7 @@ shared_structs! {
         pub extents: [u32; MAX_RANK],
         /// Kinds of interpolation with a rough axis that are measured in a batch: as many as axes are longer than 1, if several are.
         pub rough_kinds: u32,
-        /// What the planes of exceptions take besides edges between zeros and others, as a number of such edges: the tiles' share.
+        /// The tiles' share of the fixed cost of the planes of exceptions, in edges between zeros and other values.
         pub edges_of_planes: u32,
         /// Estimated bits per residual, in fixed point, below which interpolation has finer steps on coarse levels.
         pub finer_steps_below: u32,

@@ -18,7 +18,7 @@ use crate::job::{
 use crate::loaded::Loaded;
 use crate::memory::{Arena, Gaps, clear};
 
-/// Up to this many segments a multiprocessor, a job takes as long as its longest block of the stream.
+/// With up to this number of segments for each multiprocessor, a job takes as long as the longest block of its stream.
 const FEW_SEGMENTS: usize = 2;
 
 /// Blocks of threads that fetch a stream: enough to keep the bus busy.
@@ -138,7 +138,7 @@ impl DecodePlan {
         kernels.open_stream.launch(stream, (blocks + index_parts, chunks, 1), THREADS, job, ())?;
         if variant.tokens {
             kernels.decode_lanes.launch(stream, segment_grid(9), LANE_THREADS, job, ())?;
-            // Decoding lanes in blocks of one warp each, where they are few, gained nothing.
+            // Decoding few segments in blocks of one warp each gained nothing.
             let are_few = sizes.all_segments() <= FEW_SEGMENTS * *multiprocessors as usize;
             let (expand, threads) = match are_few {
                 true => (&of_type.expand_few, FEW_SEGMENTS_EXPAND_THREADS),

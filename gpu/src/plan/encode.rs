@@ -205,8 +205,8 @@ impl EncodePlan {
         Self { job, len: arena.len(), zeroed, gaps: arena.gaps, ..whole }
     }
 
-    /// Launches the kernels that look at the chunks, and tell the host whether they are constant and on which lattice. `parameters` are there. The type is one
-    /// of those that may have lattices.
+    /// Launches the kernels that look at the chunks, and tell the host whether they are constant and whether they have no lattice. `parameters` have been sent.
+    /// The type is one of those that may have lattices.
     pub(crate) fn inspect(&self, stream: &CudaStream, loaded: &Loaded) -> Result<()> {
         let (kernels, job) = (&loaded.kernels, &self.job);
         let inspect = &known(&kernels.of_type(self.scalar).linear_grid)?.inspect;

@@ -59,7 +59,7 @@ impl EncodeVariant {
 pub(crate) struct DecodeVariant {
     /// How exceptions are to be restored.
     pub(crate) exceptions: Exceptions,
-    /// Whether there are several rows, and blocks hold whole ones and are short enough to be put together in shared memory.
+    /// Whether there are several rows, and blocks hold whole rows and are short enough for shared memory.
     pub(crate) rows_in_blocks: bool,
     /// Where columns of those rows are summed.
     pub(crate) columns: Columns,
@@ -78,7 +78,7 @@ pub(crate) struct DecodeVariant {
 }
 
 impl DecodeVariant {
-    /// The variant for a stream with this number of exceptions, whose first plane begins with `plane`, which may be cut short.
+    /// The variant for a stream with this number of exceptions. `plane` is the beginning of its first plane.
     pub(crate) fn new(shape: &Shape, in_place: bool, exceptions: u64, plane: &[u8]) -> Self {
         let interpolated = interpolation_kind(plane, shape).is_some();
         let block_log = announced_block_log(plane).unwrap_or(0);
@@ -117,7 +117,7 @@ impl DecodeVariant {
         resident: true,
     };
 
-    /// The variant for a batch of resident chunks. Launches that a chunk without exceptions does not need find nothing to do.
+    /// The variant for a batch of resident chunks. Some of its launches find nothing to do for a chunk without exceptions.
     pub(crate) fn of_batch(self) -> Self {
         let exceptions = if self.exceptions == Exceptions::None { Exceptions::Listed } else { self.exceptions };
         Self { exceptions, resident: true, ..self }
@@ -129,9 +129,9 @@ impl DecodeVariant {
 pub(crate) enum Columns {
     /// In a pass of their own.
     ByPass,
-    /// Within blocks, each of which holds a part of columns; then these are joined.
+    /// Within blocks that hold parts of columns. The parts are joined afterwards.
     Joined,
-    /// Within blocks that hold whole ones.
+    /// Within blocks that hold whole columns.
     Whole,
 }
 
@@ -169,9 +169,9 @@ impl Columns {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exceptions {
     None,
-    /// They are in a list.
+    /// Exceptions are in a list.
     Listed,
-    /// They have planes, in some chunks of a batch at least.
+    /// Exceptions have planes, in some chunks of a batch at least.
     Many,
 }
 

@@ -14,7 +14,7 @@ const MOST_LEVELS: usize = 33;
 /// Levels of an interpolated chunk: level `l` has every `2^l`-th value along each axis.
 struct Levels {
     rank: u32,
-    /// Extents of each level; behind the coarsest, the coarsest one's repeated.
+    /// Extents of each level. Behind the coarsest level, the extents are 1.
     extents: [[usize; MAX_RANK]; MOST_LEVELS],
     /// Number of the coarsest level, a single value.
     coarsest: usize,
@@ -43,7 +43,7 @@ impl Levels {
     }
 }
 
-/// Pairs of neighbours in the rows of a level, along the fastest axis, that are odd along exactly `size` other axes.
+/// Pairs of neighbours along the fastest axis, in those rows of a level that are odd along exactly `size` other axes.
 fn pairs_of(extents: &[usize; MAX_RANK], size: u32) -> usize {
     let pairs = |set: u32| -> usize {
         let rows = extents

@@ -90,7 +90,7 @@ pub(super) fn shape(shape: &quire_codec::Shape) -> Shape {
     result
 }
 
-/// Kernels that types without such a grid do not have.
+/// The kernels of a grid. Types without such a grid do not have them.
 pub(crate) fn known<T>(kernels: &Option<T>) -> Result<&T> {
     kernels
         .as_ref()

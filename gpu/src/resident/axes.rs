@@ -26,9 +26,10 @@ pub struct Part<'a> {
     pub(super) offset: u64,
     /// Values along each axis.
     pub(super) lens: [u32; BOX_AXES],
-    /// Whether it is the whole chunk.
+    /// Whether the part is the whole chunk.
     pub(super) is_whole: bool,
-    /// All values of the chunk, for where the array has none. `None`: these are fill values, or 0 without a fill value. Only compressing reads this.
+    /// The chunk's values where the array has none, with room for the others. `None` for fill values, or for 0 without a fill value. Only compressing reads
+    /// this.
     pub(super) under: Option<&'a [u8]>,
 }
 

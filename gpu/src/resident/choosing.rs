@@ -1,6 +1,6 @@
 //! What the device finds of resident chunks before they are compressed: whether they are constant or on a lattice, and their predictors.
 //!
-//! The first sets of all sessions are looked at in one launch set before any of them is begun, and later sets one by one.
+//! The first sets of all sessions are looked at together, before any of them is begun. Later sets are looked at one by one.
 
 use quire_codec::memory;
 use quire_codec::stages::Axes;

@@ -1,7 +1,7 @@
 //! Compressing a batch of resident chunks.
 //!
 //! ```text
-//! boxes ─> inspect, choose predictors ─> decisions ─> a launch set for each variant ─> lengths ─> packed streams ─> caller
+//! boxes ─> inspect, choose predictors ─> decisions ─> launches for each variant ─> lengths ─> packed streams ─> caller
 //!                                     │     ↑
 //!                                     └ chunks that the host has to look at
 //! ```
@@ -70,7 +70,7 @@ enum Decision {
 struct Task {
     variant: EncodeVariant,
     parameters: EncodeParameters,
-    /// It is coded with its exact bits, so that a stream longer than the chunk stays.
+    /// The chunk is coded with its exact bits, so that a stream longer than the chunk stays.
     is_lossless: bool,
 }
 
@@ -158,7 +158,8 @@ impl<'a> Compressing<'a> {
         are_packed: bool,
     ) -> std::result::Result<Vec<Stream>, Failure> {
         let count = set.len();
-        // Of a chunk: its address and its parameters, to look at it and to compress it; boxes to fill and to gather it; runs to pack and to deliver its stream.
+        // A chunk needs two of each: addresses and parameters to look at it and to compress it, boxes to fill and to gather it, runs to pack and to deliver its
+        // stream.
         let table_len =
             2 * (size_of::<Address>() + size_of::<EncodeParameters>() + size_of::<CopiedBox>() + size_of::<CopiedRun>());
         // Each variant has tables of addresses, parameters and runs, and its books. The rest are tables of the whole set.
@@ -322,7 +323,7 @@ impl<'a> Compressing<'a> {
         Ok(self.kernels_with(&config, &grid, predictor, may_have_lattice(chunk, self.layout, &config)))
     }
 
-    /// Makes a chunk's stream the ordinary way.
+    /// Makes the stream of a chunk whose values are on the host.
     fn make_on_host(&self, chunk: &[u8], workspace: &mut Workspace) -> std::result::Result<Vec<u8>, Fault> {
         let mut stream = Vec::new();
         match self.device.compress(chunk, self.layout, self.config) {

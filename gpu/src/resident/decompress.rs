@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! streams on the host ─ parameters in front of each ─> one transfer ─┐
-//!                                                                     ├─ runs ─> slots ─ a launch set for each variant ─> chunks ─ boxes ─> caller's array
+//!                                                                     ├─ runs ─> slots ─ launches for each variant ─> chunks ─ boxes ─> caller's array
 //! streams on the device: parameters alone ───────────────────────────┘
 //! ```
 
@@ -45,7 +45,7 @@ pub enum ResidentStream<'a> {
     },
     /// No stream: the chunk's values as they are.
     Values(&'a [u8]),
-    /// No stream: one value, in the first bytes, is everywhere.
+    /// No stream: all values are this one, which is in the first bytes.
     Value([u8; 8]),
 }
 
@@ -124,7 +124,8 @@ impl<'a> Decompressing<'a> {
     /// Decompresses a set. Returns how many streams the GPU refused and the CPU decoded.
     fn decompress(&self, session: &mut SetSession, set: &Range<usize>) -> std::result::Result<usize, Failure> {
         let count = set.len();
-        // Of a chunk: its address; boxes to fill and to scatter it; runs for its stream's head, its parameters, its stream, and values that the host decodes.
+        // A chunk needs its address, boxes to fill and to scatter it, and runs for its stream's head, its parameters, its stream, and values that the host
+        // decodes.
         let table_len = size_of::<Address>() + 2 * size_of::<CopiedBox>() + 4 * size_of::<CopiedRun>();
         // Each variant has tables of addresses and runs. The rest are tables of the whole set.
         session.reserve_tables(count * table_len, 2 * count.min(VARIANTS) + 8)?;
@@ -252,7 +253,7 @@ impl<'a> Decompressing<'a> {
         };
         let verified = Unverified::read(bytes)?.verify()?;
         let found = verified.header().layout;
-        // The same bytes may be in another shape.
+        // A stream of another shape is accepted if it has the same type and length.
         let bytes_of = |layout: &Layout| (layout.scalar, layout.byte_order, layout.chunk_bytes());
         if bytes_of(&found) != bytes_of(self.layout) {
             let text = format_args!("the stream holds {found:?}, the chunk is {:?}", self.layout);

@@ -21,9 +21,8 @@ const MAX_SCATTERED_VALUES: usize = 256;
 /// classes are written over them. With more classes, all lanes get their extra bits at once.
 const MAX_OVERWRITTEN_CLASSES: u32 = 6;
 
-/// Called for each difference that integers with an [`Integer::PLACEHOLDER`] cannot hold, or that equals the placeholder. The
-/// arguments are the difference's index in the block and its value; the block gets the placeholder. For integers without a
-/// placeholder it is never called: differences that do not fit wrap.
+/// Called for each difference that integers with an [`Integer::PLACEHOLDER`] cannot hold, or that equals the placeholder. The arguments are the difference's
+/// index in the block and its value; the block gets the placeholder. Integers without a placeholder have no such differences: those that do not fit wrap.
 pub type KeepPatch<'a> = &'a mut dyn FnMut(usize, i64);
 
 /// Writes the differences of a block, round after round.

@@ -14,7 +14,7 @@ pub struct BitString {
 
 impl BitString {
     /// Writes bits `from..to` to `words` from index `at` on, 16 bits a word. Bits of the last word behind bit `to - 1` are 0. Returns the index behind the last
-    /// word. `words` is lengthened where it is too short; up to 3 words behind that index may be overwritten.
+    /// word. `words` is lengthened where it is too short. Up to 3 words behind the returned index may be overwritten.
     ///
     /// # Errors
     /// `OutOfMemory`.

@@ -400,7 +400,7 @@ fn look_up<C: Integer>(segment: &[C], list: &[u16], symbols: &mut [u8], bits: &m
             #[inline(always)]
             || push_by_fours(&list[done..count], &mut symbols[done..count], bits),
         );
-        // Four tokens of which at least one is not in the table, or the last tokens, which are fewer than four.
+        // Four tokens of which one at least is not in the table, or the last tokens if fewer than four are left.
         for at in done..count.min(done + 4) {
             let entry = entry(list[at]);
             symbols[at] = match (entry & TABLE_MISS != 0).then(|| table_misses.next()).flatten() {

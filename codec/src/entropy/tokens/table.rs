@@ -8,8 +8,8 @@ pub(super) const TABLE_MAGNITUDE: i64 = 4096;
 
 /// Tokens of the differences -4095 to 4095 and, from [`RUN_INDEX`] on, of the runs of 2 to [`SEGMENT`] values that begin with -1,
 /// 0 and 1. All other entries are [`TABLE_MISS`]. An entry has the number of extra bits in bits 0 to 7, the symbol in bits 8 to
-/// 15 and the extra bits from bit 16 on. `& 63` makes a number of bits to shift by out of an entry, or out of the sum of up to
-/// four. It costs nothing, as an instruction that shifts 64 bits looks at six bits alone.
+/// 15 and the extra bits from bit 16 on. `& 63` of an entry, or of the sum of up to four entries, is a number of bits to shift
+/// by. The mask costs nothing, as instructions that shift 64 bits look at six bits alone.
 static TOKEN_TABLE: [u32; 1 << 14] = {
     let mut table = [TABLE_MISS; 1 << 14];
     let mut difference = 1 - TABLE_MAGNITUDE;
@@ -39,7 +39,7 @@ const fn table_entry(symbol: u8, extra: u64) -> u32 {
     ALPHABET[symbol as usize].extra_bits as u32 | (symbol as u32) << 8 | (extra as u32) << 16
 }
 
-/// Entry for a difference that [`TOKEN_TABLE`] does not have. No other entry has its bit.
+/// Entry for a difference that [`TOKEN_TABLE`] does not have. No other entry has this bit.
 pub(super) const TABLE_MISS: u32 = 1 << 31;
 /// Index of an entry that is [`TABLE_MISS`].
 pub(super) const TABLE_MISS_INDEX: u16 = (1 << 14) - 1;

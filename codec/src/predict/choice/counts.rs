@@ -20,14 +20,15 @@ pub struct Counts {
     pub negative: u32,
     /// Sum of the lengths in bits of all magnitudes.
     pub lengths: u32,
-    /// Values that need more than a residual: exceptions and escapes, but for those of `zero_escapes`.
+    /// Values that need more than a residual: exceptions and escapes, without those of `zero_escapes`.
     pub outliers: u32,
     /// Zeros that are escapes.
     pub zero_escapes: u32,
 }
 
 impl Counts {
-    /// Estimate of the bits that the residuals take, in fixed point with [`LOG_FRACTION`] fraction bits. `zero_bits`: bits of the zeros that are escapes.
+    /// Estimate of the bits that the residuals take, in fixed point with [`LOG_FRACTION`] fraction bits. `zero_bits`: bits of the zeros that are escapes, or
+    /// are masked instead.
     pub(super) fn bits(&self, zero_bits: u64) -> u64 {
         let [values, zeros, rises, negative, lengths, outliers] =
             [self.values, self.zeros, self.rises, self.negative, self.lengths, self.outliers].map(u64::from);
@@ -61,7 +62,7 @@ pub(super) struct LaneCounts {
 }
 
 impl LaneCounts {
-    /// Adds a residual of each lane. `follows_zero` is 1 where the residual before is 0, else 0. Returns the numbers for the residuals behind.
+    /// Adds a residual of each lane. `follows_zero` is 1 where the residual before is 0, else 0. Returns `follows_zero` of the next residuals.
     #[inline(always)]
     pub(super) fn add<C: Integer>(&mut self, residuals: &[C; TILES], follows_zero: &[u32; TILES]) -> [u32; TILES] {
         let mut are_zero = [0; TILES];

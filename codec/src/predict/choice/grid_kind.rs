@@ -1,6 +1,6 @@
 //! Stage 0 (FORMAT.md §11): the kind of a chunk's grid (rounding grid, lattice, logarithm, steps of integers or exact bits) and its predictor.
 
-use super::Chooser;
+use super::SampleLanes;
 use crate::config::{SettledBound, SettledConfig};
 use crate::error::Result;
 use crate::layout::Layout;
@@ -22,39 +22,39 @@ pub(crate) fn for_floats<V: Value>(
     chunk: &[u8],
     layout: &Layout,
     config: &SettledConfig,
-    chooser: &mut Chooser,
+    lanes: &mut SampleLanes,
 ) -> Result<(Grid, Predictor)> {
     let order = layout.byte_order;
     match config.bound {
         SettledBound::Absolute(bound) => {
             let quantizer = Quantizer::for_chunk::<V>(chunk, order, bound, config.fills::<V>());
-            chooser.choose::<V>(chunk, layout, &quantizer, config)
+            lanes.choose::<V>(chunk, layout, &quantizer, config)
         }
         SettledBound::PointwiseRelative(bound) if !is_too_fine(bound, V::SIZE) => {
             let grid = Logarithm::for_chunk::<V>(chunk, order, bound, config.fill::<V>());
             let code = |value: V| grid.nearest(value).to_i64();
-            let (axes, _) = chooser.choose_axes::<V>(chunk, layout, config.predictor, code)?;
+            let (axes, _) = lanes.choose_axes::<V>(chunk, layout, config.predictor, code)?;
             Ok((Grid::Logarithmic(grid), axes.into()))
         }
-        SettledBound::Lossless | SettledBound::PointwiseRelative(_) => for_exact_bits::<V>(chunk, layout, config, chooser),
+        SettledBound::Lossless | SettledBound::PointwiseRelative(_) => for_exact_bits::<V>(chunk, layout, config, lanes),
     }
 }
 
-/// Chooses grid and predictor of floating-point numbers that keep their exact bits: of codes of the bits, a lattice and decimals, the one with the fewest
-/// estimated bits.
+/// Chooses grid and predictor of floating-point numbers that keep their exact bits. Codes of the bits, a lattice and decimals are compared by their estimated
+/// bits.
 fn for_exact_bits<V: Value>(
     chunk: &[u8],
     layout: &Layout,
     config: &SettledConfig,
-    chooser: &mut Chooser,
+    lanes: &mut SampleLanes,
 ) -> Result<(Grid, Predictor)> {
-    let (axes, bits) = chooser.choose_axes::<V>(chunk, layout, config.predictor, |value: V| value.to_code().to_i64())?;
+    let (axes, bits) = lanes.choose_axes::<V>(chunk, layout, config.predictor, |value: V| value.to_code().to_i64())?;
     let mut best = (bits, Grid::Exact, axes);
     let spacing = lattice::exact_spacing::<V>(chunk, layout.byte_order);
     if let Some(spacing) = spacing {
         let inverse = spacing.recip();
         let code = |value: V| (value.to_f64() * inverse) as i64;
-        let (axes, bits) = chooser.choose_axes::<V>(chunk, layout, config.predictor, code)?;
+        let (axes, bits) = lanes.choose_axes::<V>(chunk, layout, config.predictor, code)?;
         if bits < best.0 {
             best = (bits, Grid::Linear(Quantizer::exact(spacing)), axes);
         }
@@ -62,7 +62,7 @@ fn for_exact_bits<V: Value>(
     if let Some(decimal) = divisor::exact_grid::<V>(chunk, layout.byte_order, spacing) {
         // An exception counts with the code of its bits, which is far from those of its neighbours.
         let code = |value: V| decimal.code(value).unwrap_or_else(|| value.to_code()).to_i64();
-        let (axes, bits) = chooser.choose_axes::<V>(chunk, layout, config.predictor, code)?;
+        let (axes, bits) = lanes.choose_axes::<V>(chunk, layout, config.predictor, code)?;
         if bits < best.0 {
             best = (bits, Grid::Decimal(decimal), axes);
         }
@@ -79,7 +79,7 @@ pub(crate) fn for_integers<V: IntegerElement>(
     chunk: &[u8],
     layout: &Layout,
     config: &SettledConfig,
-    chooser: &mut Chooser,
+    lanes: &mut SampleLanes,
 ) -> Result<(Grid, Predictor)> {
     let grid = match config.bound {
         SettledBound::Absolute(bound) if bound >= 1.0 => Grid::Steps(Steps::new::<V>(bound as u64, config.fills::<V>())),
@@ -89,7 +89,7 @@ pub(crate) fn for_integers<V: IntegerElement>(
         Grid::Steps(steps) => value.nearest(steps).to_i64(),
         _ => value.to_code().to_i64(),
     };
-    let (axes, _) = chooser.choose_axes::<V>(chunk, layout, config.predictor, code)?;
+    let (axes, _) = lanes.choose_axes::<V>(chunk, layout, config.predictor, code)?;
     Ok((grid, axes.into()))
 }
 
@@ -105,12 +105,12 @@ mod tests {
 
     fn of_floats(values: &[f64], bound: SettledBound) -> Result<(Grid, Predictor)> {
         let chunk: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        for_floats::<f64>(&chunk, &layout(Scalar::F64, values.len()), &SettledConfig::of(bound), &mut Chooser::default())
+        for_floats::<f64>(&chunk, &layout(Scalar::F64, values.len()), &SettledConfig::of(bound), &mut SampleLanes::default())
     }
 
     fn of_integers(values: &[i32], bound: SettledBound) -> Result<(Grid, Predictor)> {
         let chunk: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        for_integers::<i32>(&chunk, &layout(Scalar::I32, values.len()), &SettledConfig::of(bound), &mut Chooser::default())
+        for_integers::<i32>(&chunk, &layout(Scalar::I32, values.len()), &SettledConfig::of(bound), &mut SampleLanes::default())
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! A chunk's sample in the lanes of vectors, a tile in each, and the residuals of predictors on it.
 //!
-//! All tiles have equal extents. So the value at an index is predicted from equal indices, with equal weights, in all of them.
+//! All tiles have equal extents. So values at the same index are predicted from the same neighbours, with the same weights, in all lanes.
 //!
 //! ```text
 //! values of a tile ─┬─> codes, [value][lane] ─ differences along all sets of axes ───────────────────────> counts
 //!                   └─> nearest positions, [value][lane] ─ recipe of a kind of interpolation ─> residuals ─> counts
 //! ```
 //!
-//! Residuals of interpolation are those of the nearest positions, in integers: FORMAT.md §5.2, which a chunk's residuals follow, rounds each value again after
-//! its prediction.
+//! The sample's residuals of interpolation are those of the nearest positions, in integers. A chunk's own residuals are rounded from each value less its
+//! prediction (FORMAT.md §5.2).
 
 use super::counts::{Counts, LaneCounts};
 use super::sample::{Sample, TILES};
@@ -35,7 +35,7 @@ pub const SETS: usize = 1 << MAX_RANK;
 /// A number for each tile.
 type Lanes = [i32; TILES];
 
-/// A value's number in its lane is its nearest position times 8, plus the bits below. One number holds both, since most of the time goes into loading.
+/// A value's number in its lane is its nearest position times 8, plus the flags below. One number has both, since most of the time goes into loading.
 const POSITION_SHIFT: u32 = 3;
 /// The value is on its nearest position, so that its residual is a whole number of steps or an escape.
 const ON_POSITION: i32 = 1;
@@ -43,31 +43,31 @@ const ON_POSITION: i32 = 1;
 const OUT_OF_REACH: i32 = 2;
 /// The value has no position: an exception. Without [`OUT_OF_REACH`] it has no code, either.
 const NO_POSITION: i32 = 4;
-/// The value is 0, which alone is on position 0.
+/// The number of a value of 0: no other value is on position 0.
 const ZERO: i32 = ON_POSITION;
-/// A zero that is an escape, in a sum over outliers.
+/// What a zero that is an escape adds to a sum of outliers.
 const ZERO_ESCAPE: i32 = 1 << 16;
 
 /// Most neighbours of a value along an axis that have a weight, at distances -3, -1, 1 and 3.
 const NEIGHBOURS_OF_AXIS: usize = 4;
 
-/// Number of recipes that are kept: one more than there are kinds for chunks of three axes, since a dataset's chunks ask for different ones.
+/// Number of recipes that are kept: at least all eight for chunks of three axes, as different chunks ask for different kinds.
 const KEPT_RECIPES: usize = 9;
 
 /// The tiles of a chunk's sample, and buffers.
 #[derive(Debug, Default)]
-pub(super) struct SampleLanes {
+pub(crate) struct SampleLanes {
     /// The bytes of a tile's values.
     tile: Vec<u8>,
     /// `[value][tile]`: codes modulo 2^32.
     codes: Vec<Lanes>,
-    /// `[value][tile]`: codes of other grids.
+    /// `[value][tile]`: codes of 64 bits, for other grids.
     wide_codes: Vec<[i64; TILES]>,
     /// `[value][tile]`: position and bits of each value.
     values: Vec<Lanes>,
     /// `[value][tile]`: positions as a decoder restores them.
     restored: Vec<Lanes>,
-    /// Whether positions are so large that not all are on the grid. Predictions are moved to the one that there is at their value.
+    /// Whether some positions are so large that the grid lacks some of their neighbours. Predictions are then moved to positions of the grid.
     are_large: bool,
     /// Recipes for tiles of these extents, those used last first.
     recipes: Vec<Recipe>,
@@ -188,8 +188,8 @@ impl SampleLanes {
         );
     }
 
-    /// Counts over the differences of the codes along each set of axes. Values between steps, which an earlier interpolation restored, are exceptions of
-    /// differences where there is a fine grid: outliers of every set.
+    /// Counts over the differences of the codes along each set of axes. Where there is a fine grid, values between steps are outliers of every set, as they are
+    /// exceptions of differences. An earlier interpolation has restored such values.
     pub(super) fn differences(&self, sample: &Sample, has_fine_grid: bool) -> [Counts; SETS] {
         let mut counts = differences::<i32, i32>(sample, &self.codes);
         if has_fine_grid {
@@ -273,8 +273,8 @@ impl SampleLanes {
     }
 }
 
-/// Counts over the differences of codes along each set of axes, which wrap to the width of `W`. Values count that have a neighbour before them along every axis
-/// longer than 1.
+/// Counts over the differences of codes along each set of axes, which wrap to the width of `W`. Only values with a neighbour before them along every axis
+/// longer than 1 count.
 fn differences<C: Integer, W: Integer>(sample: &Sample, codes: &[[C; TILES]]) -> [Counts; SETS] {
     match sample.extents.iter().filter(|&&extent| extent > 1).count() {
         0 => differences_of_corners::<C, W, 1>(sample, codes),
@@ -292,7 +292,7 @@ fn wrapped<C: Integer, W: Integer>(number: C) -> C {
 }
 
 /// [`differences`] where there are `CORNERS` sets of the axes longer than 1. A value is the last corner of a cube of so many codes. Its differences follow from
-/// these corners, axis by axis: that along a set with the axis is the difference of two that are along the set without the axis.
+/// these corners, axis by axis. A difference along a set with the axis is that of two differences along the set without the axis.
 fn differences_of_corners<C: Integer, W: Integer, const CORNERS: usize>(sample: &Sample, codes: &[[C; TILES]]) -> [Counts; SETS] {
     // The set of axes of each corner, and the corner's distance from the value.
     let (mut sets, mut backs, mut corner, mut stride) = ([0; CORNERS], [0; CORNERS], 1, 1);
@@ -325,7 +325,7 @@ fn differences_of_corners<C: Integer, W: Integer, const CORNERS: usize>(sample: 
                     let mut axis = 1;
                     while axis < CORNERS {
                         for corner in (0..CORNERS).filter(|corner| corner & axis != 0) {
-                            // Whole vectors: the compiler would take corners for the lanes of its vectors, and gather.
+                            // A function of whole vectors: with a loop here, the compiler would put corners into the lanes of a vector, and gather.
                             differences[corner] = subtract(differences[corner ^ axis], differences[corner]);
                         }
                         axis *= 2;
@@ -347,7 +347,7 @@ fn differences_of_corners<C: Integer, W: Integer, const CORNERS: usize>(sample: 
     of_sets
 }
 
-/// The differences of two numbers in all lanes.
+/// The difference of two numbers in each lane.
 #[inline(always)]
 fn subtract<C: Integer>(mut numbers: [C; TILES], others: [C; TILES]) -> [C; TILES] {
     for (number, other) in numbers.iter_mut().zip(others) {
@@ -376,8 +376,8 @@ fn predict(neighbours: &[Neighbour], axes: u8, restored: &[Lanes]) -> Lanes {
     }
 }
 
-/// Residuals of a value in all lanes, and what outliers there are: [`ZERO_ESCAPE`] for a zero that is an escape, 1 for another escape or an exception that has a
-/// code, else 0. Restores its positions.
+/// Residuals of a value in all lanes, and outliers: [`ZERO_ESCAPE`] for a zero that is an escape, 1 for another escape or an exception that has a code, else 0.
+/// Writes the restored positions.
 #[inline(always)]
 fn encode(prediction: &Lanes, values: &Lanes, restored: &mut Lanes) -> (Lanes, Lanes) {
     let (mut residuals, mut outliers) = ([0; TILES], [0; TILES]);
@@ -414,7 +414,7 @@ impl Recipe {
         Ok(recipe)
     }
 
-    /// Adds the value with these indices in a level of these extents, which are odd along the axes of `set`.
+    /// Adds the value with the indices `at` in a level of extents `of_level`. The indices are odd along the axes of `set`.
     fn add(&mut self, of_level: Extents, depth: usize, set: usize, at: Extents) {
         let index_of = |at: Extents| index(self.extents, at.map(|index| index << depth)) as u16;
         let mut axes = self.kind.axes_of(set);

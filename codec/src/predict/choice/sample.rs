@@ -4,17 +4,17 @@ use crate::layout::{MAX_RANK, Shape};
 
 /// Tiles of a sample, one for each lane of a vector.
 pub const TILES: usize = 16;
-/// About the most values of a tile.
+/// A tile grows until it has this number of values, and then by a value along each axis.
 const TILE_VALUES: usize = 512;
-/// A small chunk has about as many values as this number of tiles, so that its tiles overlap. Interpolation does too badly in smaller tiles.
+/// A small chunk has about the values of this number of tiles, so that its tiles overlap. Interpolation does too badly in smaller tiles.
 const TILES_PER_SMALL_CHUNK: usize = 4;
-/// Most values of a tile. Its sides multiply to 512 at most before each gets one value more: `5 * 5 * 5 * 9` values are the most.
+/// Most values of a tile, `5 * 5 * 5 * 9`: one more along each side than in `TILE_VALUES`.
 pub const MAX_TILE_VALUES: usize = 1125;
 /// Tiles begin at multiples of this. So levels 0 and 1 of a tile are those of the chunk, and what interpolation has restored is interpolated equally again.
 const ALIGNMENT: usize = 4;
 
-/// Where tile `t` begins along an axis: at `frac((t + 1) s / SEQUENCE_UNIT + 1/2)` of all origins. With these numbers `s`, any number of points of few
-/// dimensions fills a box evenly (Roberts, "The unreasonable effectiveness of quasirandom sequences", 2018: the powers of the plastic number's inverse).
+/// Where tile `t` begins along an axis: at `frac((t + 1) s / SEQUENCE_UNIT + 1/2)` of all origins. With these numbers `s`, points fill a box evenly, however
+/// many they are: powers of the plastic number's inverse (Roberts, "The unreasonable effectiveness of quasirandom sequences", 2018).
 const SEQUENCE: [u64; MAX_RANK] = [49_472, 37_345, 28_191, 0];
 const SEQUENCE_UNIT: u64 = 1 << 16;
 
@@ -44,15 +44,15 @@ impl Sample {
         self.extents.iter().map(|&extent| (extent - 1).max(1)).product()
     }
 
-    /// Number of a tile's residuals of interpolation, from the first one on, that do not count. If three axes are longer than 1, these are the residuals of
-    /// level 2, which has every fourth value along each axis, and of coarser levels: a chunk has a smaller share of them than a tile.
+    /// Number of a tile's first residuals of interpolation that do not count. If three axes or more are longer than 1, the residuals of level 2 and of coarser
+    /// levels do not count, as a chunk has a smaller share of them than a tile. Level 2 has every fourth value along each axis.
     #[must_use]
     pub fn uncounted_residuals(&self) -> usize {
         let long_axes = self.extents.iter().filter(|&&extent| extent > 1).count();
         if long_axes < 3 { 0 } else { self.extents.iter().map(|extent| extent.div_ceil(4)).product() }
     }
 
-    /// Index of a tile's first value along each axis, fastest first. Along the slowest axis longer than 1 the tiles are evenly spaced, along the others they
+    /// Index of a tile's first value along each axis, fastest first. Along the slowest axis longer than 1 the tiles are evenly spaced. Along other axes they
     /// follow [`SEQUENCE`].
     fn origin(&self, tile: usize) -> [usize; MAX_RANK] {
         let slowest = (0..MAX_RANK).rfind(|&axis| self.chunk_extents[axis] > 1).unwrap_or(0);
@@ -88,9 +88,9 @@ impl Sample {
     }
 }
 
-/// Extents of a tile, equal as far as the chunk allows: short sides would hide how well interpolation does along them. A side is a power of two plus one, or the
-/// chunk's extent. With a power of two plus one, both ends of a side are values of coarser levels, between which interpolation predicts the others, as it does
-/// in most of a chunk. Differences need two values along an axis.
+/// Extents of a tile, equal as far as the chunk allows: short sides would hide how well interpolation does along them. A side is a power of two plus one, or
+/// the chunk's extent. With a power of two plus one, both ends of a side are values of coarser levels, between which interpolation predicts the others, as in
+/// most of a chunk.
 fn tile_extents(chunk_extents: [usize; MAX_RANK]) -> [usize; MAX_RANK] {
     let len = TILE_VALUES.min(chunk_extents.iter().product::<usize>() / TILES_PER_SMALL_CHUNK);
     let mut side = chunk_extents.map(|extent| extent.min(2));
@@ -135,31 +135,6 @@ mod tests {
                 let seen = (0..TILES).fold(0, |seen, tile| seen | 1 << (2 * sample.origin(tile)[axis] / origins));
                 assert!(origins < 2 || seen == 0b11, "{dims:?} axis {axis}: {seen:b}");
                 assert!((0..TILES).all(|tile| sample.origin(tile)[axis] < origins));
-            }
-        }
-    }
-
-    #[test]
-    fn tiles_are_copied_from_inside_the_chunk() {
-        for dims in SHAPES {
-            let shape = Shape::new(dims).unwrap();
-            let [nx, ny, nz, _] = shape.extents();
-            let chunk: Vec<u8> = (0..shape.elements() as u32).flat_map(u32::to_le_bytes).collect();
-            let sample = Sample::of(&shape);
-            for tile in 0..TILES {
-                let mut values = vec![0; 4 * sample.len];
-                sample.copy(&chunk, 4, tile, &mut values);
-                let mut at = values.as_chunks().0.iter().map(|value| u32::from_le_bytes(*value) as usize);
-                for w in 0..sample.extents[3] {
-                    for z in 0..sample.extents[2] {
-                        for y in 0..sample.extents[1] {
-                            for x in 0..sample.extents[0] {
-                                let index = sample.first_index(tile) + ((w * nz + z) * ny + y) * nx + x;
-                                assert_eq!(at.next(), Some(index), "{dims:?} tile {tile}");
-                            }
-                        }
-                    }
-                }
             }
         }
     }

@@ -30,8 +30,8 @@ fn axes_are_those_along_which_codes_are_constant() {
             (&noise, 0b00),
         ] {
             let chunk = bytes((0..n).map(value));
-            let mut chooser = Chooser::default();
-            let mut choose = |policy| chooser.choose_axes(&chunk, &layout, policy, |value: f32| value as i64).unwrap();
+            let mut lanes = SampleLanes::default();
+            let mut choose = |policy| lanes.choose_axes(&chunk, &layout, policy, |value: f32| value as i64).unwrap();
             assert_eq!(choose(PredictorPolicy::Auto).0.to_byte(), axes, "{n} values");
             assert_eq!(choose(PredictorPolicy::Lorenzo).0.to_byte(), 0b11);
             assert_eq!(choose(PredictorPolicy::Axes(0b10)).0.to_byte(), 0b10);
@@ -52,9 +52,9 @@ fn choice_is_plain<V: Value>(dims: &[u64], bound: f64, fill: Option<V>, values: 
     let layout = Layout { scalar, byte_order: ByteOrder::Little, shape };
     let quantizer = Quantizer::for_chunk::<V>(&chunk, ByteOrder::Little, bound, Fills::new(fill, Span::ALL));
     let mut plain = plain::Plain { layout, quantizer: &quantizer, values, is_interpolation_open: true };
-    let mut chooser = Chooser::default();
+    let mut lanes = SampleLanes::default();
     let mut choose = |config: &SettledConfig| {
-        let (grid, chosen) = chooser.choose::<V>(&chunk, &layout, &quantizer, config).unwrap();
+        let (grid, chosen) = lanes.choose::<V>(&chunk, &layout, &quantizer, config).unwrap();
         (chosen.to_byte(), grid != Grid::Linear(quantizer))
     };
     let config = SettledConfig::of(SettledBound::Absolute(bound));
@@ -119,14 +119,14 @@ fn axes_are_plain<V: Element>(dims: &[u64], codes: impl Fn(usize) -> i64) -> Axe
     values.iter().enumerate().for_each(|(i, value)| value.write(&mut chunk, i, ByteOrder::Little));
     // The type is not looked at.
     let layout = Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape };
-    let mut chooser = Chooser::default();
+    let mut lanes = SampleLanes::default();
     let mut of_grid = |code: &dyn Fn(V) -> i64| {
         let of_values: Vec<i64> = values.iter().map(|&value| code(value)).collect();
         let (best, estimates) = plain::axes_of_codes(&of_values, 8 * size_of::<V::Code>() as u32, &shape);
         let policies = [(PredictorPolicy::Auto, best), (PredictorPolicy::Differences, best)];
         let forced = plain::sets(shape.extents()).map(|set| (PredictorPolicy::Axes(set as u8), set));
         for (policy, set) in policies.into_iter().chain(forced) {
-            let (axes, bits) = chooser.choose_axes::<V>(&chunk, &layout, policy, code).unwrap();
+            let (axes, bits) = lanes.choose_axes::<V>(&chunk, &layout, policy, code).unwrap();
             assert_eq!(
                 (usize::from(axes.to_byte()), bits),
                 (set, estimates[set].bits),
@@ -194,16 +194,6 @@ fn axes_are_those_of_the_plain_definition() {
 }
 
 #[test]
-fn axes_of_one_value_are_left_out() {
-    let layout = layout(&[50, 1, 3]);
-    assert_eq!(long_axes(&layout.shape), 0b0101);
-    let chunk = bytes((0..150).map(noise));
-    let mut chooser = Chooser::default();
-    let axes = chooser.choose_axes(&chunk, &layout, PredictorPolicy::Lorenzo, |value: f32| value as i64).unwrap().0;
-    assert_eq!(axes.to_byte(), 0b101);
-}
-
-#[test]
 fn smooth_chunks_are_interpolated_and_rough_ones_are_not() {
     for dims in [&[12, 13, 14][..], &[60, 70, 80], &[3000], &[100_000]] {
         let layout = layout(dims);
@@ -218,7 +208,7 @@ fn smooth_chunks_are_interpolated_and_rough_ones_are_not() {
         let quantizer = Quantizer::new(0.1);
         let is_interpolated = |chunk: &[u8], predictor| {
             let config = SettledConfig { predictor, ..SettledConfig::of(SettledBound::Absolute(0.1)) };
-            Chooser::default().choose::<f32>(chunk, &layout, &quantizer, &config).unwrap().1.is_interpolation()
+            SampleLanes::default().choose::<f32>(chunk, &layout, &quantizer, &config).unwrap().1.is_interpolation()
         };
         assert!(!is_interpolated(&rough, PredictorPolicy::Auto), "{dims:?}: values are out of the fine grid's reach");
         assert!(is_interpolated(&smooth, PredictorPolicy::Auto), "{dims:?}");
@@ -234,41 +224,6 @@ fn estimates_are_compared_by_value() {
     assert!(of(100, 10).is_below(16, 0, &of(1010, 100)) && !of(100, 10).is_below(16, 0, &of(1000, 100)));
     assert!(of(100, 10).is_below(17, 0, &of(1000, 100)) && !of(u64::MAX, 1).is_below(16, 0, &of(u64::MAX - 1, 1)));
     assert!(of(100, 10).is_below(16, 5, &of(1510, 100)) && !of(100, 10).is_below(16, 5, &of(1500, 100)));
-}
-
-#[test]
-fn the_best_set_has_the_least_bits_and_no_flat_axis() {
-    let shape = Shape::new(&[4, 1, 5]).unwrap();
-    let of = |lengths| Counts { values: 100, lengths, ..Counts::default() };
-    for best in [0b000, 0b001, 0b100, 0b101] {
-        let mut counts: [Counts; SETS] = std::array::from_fn(|set| of(if set == best { 300 } else { 500 + set as u32 }));
-        // Axis 1 is flat: its sets are not taken, however small their estimates.
-        [0b010, 0b011, 0b110, 0b111].into_iter().for_each(|set| counts[set] = of(100));
-        assert_eq!(best_set(&counts, &shape).0, best);
-    }
-    let zeros = Counts { values: 100, zeros: 100, ..Counts::default() };
-    let point = Shape::new(&[1, 1]).unwrap();
-    for (counts, shape, set, why) in [
-        (of(300), shape, 0, "of equal sets the first one"),
-        (zeros, shape, 1, "without bits the empty set is the last one"),
-        (zeros, point, 0, "there is no other set"),
-    ] {
-        assert_eq!(best_set(&[counts; SETS], &shape).0, set, "{why}");
-    }
-}
-
-#[test]
-fn first_values_along_an_axis_have_the_differences_along_the_others() {
-    // In a chunk [4][5], set {x} leaves 1 outlier a value, {y} 2, both 1, and none 10.
-    let shape = Shape::new(&[4, 5]).unwrap();
-    let of = |outliers: u32| Counts { values: 60, zeros: 60, outliers: 60 * outliers, ..Counts::default() };
-    let counts: [Counts; SETS] = std::array::from_fn(|set| of([10, 1, 2, 1][set % 4]));
-    // 4 of 5 values have a neighbour along x, 3 of 4 along y.
-    let whole = [10.0, 0.8 + 0.2 * 10.0, 0.75 * 2.0 + 0.25 * 10.0, 0.75 * (0.8 + 0.2 * 2.0) + 0.25 * (0.8 + 2.0)];
-    let (set, estimate) = best_set(&counts, &shape);
-    assert_eq!(set, (0..4).min_by(|&a, &b| f64::total_cmp(&whole[a], &whole[b])).unwrap());
-    let expected = whole[set] * ((60 * OUTLIER_BITS) << LOG_FRACTION) as f64;
-    assert!((estimate.bits as f64 - expected).abs() < 4.0, "{estimate:?} is not {expected}");
 }
 
 /// The kinds that are tried where one kind is the best, in their order.

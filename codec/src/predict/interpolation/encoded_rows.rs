@@ -91,25 +91,22 @@ impl<'a, V: Value> RowEncoder<'a, V> {
             rest = others;
             let (row, column) = (first / len, first % len);
             if column + count > len {
-                self.encode_across_rows(level, &rows, class_rows, first, predictions, residuals, positions);
+                self.encode_across_rows(&rows, first, predictions, residuals, positions);
                 continue;
             }
             let (values, at) = (&mut self.values[..count], row * class_rows.stride + column);
             rows.read(row, column, values);
             let (predictions, positions) = (&predictions[at..at + count], &mut positions[at..at + count]);
             let bits = self.fine.encode(values, predictions, residuals, positions, &mut self.had_excluded);
-            self.mark(level, class_rows, row, column, bits);
+            self.mark(&rows, row, column, bits);
         }
     }
 
     /// Encodes a part that is in several rows: `residuals.len()` values from number `first` of the rows on.
-    #[expect(clippy::too_many_arguments, reason = "a part of a loop's body")]
     #[inline(always)]
     fn encode_across_rows(
         &mut self,
-        level: &LevelValues<'_>,
         rows: &SourceRows<'_>,
-        class_rows: &ClassRows<'_>,
         first: usize,
         predictions: &[i32],
         residuals: &mut [i32],
@@ -117,15 +114,15 @@ impl<'a, V: Value> RowEncoder<'a, V> {
     ) {
         let count = residuals.len();
         let values = &mut self.values[..count];
-        for Piece { row, column, in_rows, in_part } in class_rows.pieces(first, count) {
+        for Piece { row, column, in_rows, in_part } in rows.class_rows.pieces(first, count) {
             rows.read(row, column, &mut values[in_part.clone()]);
             copy(&predictions[in_rows], &mut self.predictions[in_part]);
         }
         let (part_predictions, part_positions) = (&self.predictions[..count], &mut self.positions[..count]);
         let mut bits = self.fine.encode(values, part_predictions, residuals, part_positions, &mut self.had_excluded);
-        for Piece { row, column, in_rows, in_part } in class_rows.pieces(first, count) {
+        for Piece { row, column, in_rows, in_part } in rows.class_rows.pieces(first, count) {
             // A piece of a part is shorter than the part, so the shift is below 64.
-            self.mark(level, class_rows, row, column, bits & !(u64::MAX << in_part.len()));
+            self.mark(rows, row, column, bits & !(u64::MAX << in_part.len()));
             bits >>= in_part.len();
             copy(&self.positions[in_part], &mut positions[in_rows]);
         }
@@ -133,7 +130,7 @@ impl<'a, V: Value> RowEncoder<'a, V> {
 
     /// Marks exceptions of a row. Bit `i` of `bits` belongs to the value at `column + i` of the row.
     #[inline(always)]
-    fn mark(&mut self, level: &LevelValues<'_>, class_rows: &ClassRows<'_>, row: usize, column: usize, bits: u64) {
+    fn mark(&mut self, &SourceRows { level, class_rows, .. }: &SourceRows<'_>, row: usize, column: usize, bits: u64) {
         if bits == 0 {
             return;
         }
@@ -151,33 +148,35 @@ impl<'a, V: Value> RowEncoder<'a, V> {
 
 /// The rows of a parity class, as every other value of a level's rows.
 struct SourceRows<'a> {
+    level: &'a LevelValues<'a>,
+    class_rows: &'a ClassRows<'a>,
     /// The level's bytes from the first row on.
     bytes: &'a [u8],
     /// Bytes from a row to the next.
     distance: usize,
     /// Whether the class has the values at odd indices of the rows.
     from_second: bool,
-    order: ByteOrder,
 }
 
 impl<'a> SourceRows<'a> {
     #[inline(always)]
-    fn new<V: Value>(level: &LevelValues<'a>, class_rows: &ClassRows<'_>) -> Self {
+    fn new<V: Value>(level: &'a LevelValues<'a>, class_rows: &'a ClassRows<'a>) -> Self {
         let class = class_rows.class;
         let mut in_level = class.in_level(class_rows.indices);
         in_level[0] = 2 * class_rows.indices[0];
         Self {
+            level,
+            class_rows,
             bytes: &level.values[index(level.extents, in_level) * V::SIZE..],
             distance: 2 * level.extents[0] * V::SIZE,
             from_second: has(class.set, 0),
-            order: level.order,
         }
     }
 
     /// Reads the values of a row from index `from` on.
     #[inline(always)]
     fn read<V: Value>(&self, row: usize, from: usize, values: &mut [V]) {
-        V::read_alternate(&self.bytes[row * self.distance + 2 * from * V::SIZE..], self.from_second, self.order, values);
+        V::read_alternate(&self.bytes[row * self.distance + 2 * from * V::SIZE..], self.from_second, self.level.order, values);
     }
 }
 

@@ -22,8 +22,8 @@ pub(super) fn extrapolated(a: i32, b: i32, is_constant: bool) -> i32 {
     if is_constant { b.wrapping_mul(16) } else { b.wrapping_mul(24).wrapping_sub(a.wrapping_mul(8)) }
 }
 
-/// Weights, in sixteenths, of the neighbours at distances -3, -1, 1 and 3: `a`, `b`, `c` and `d` of FORMAT.md §6.2. The first array says which of them exist.
-/// `b` always exists. A neighbour that does not exist has the weight 0.
+/// Weights, in sixteenths, of the neighbours at distances -3, -1, 1 and 3: `a`, `b`, `c` and `d` of FORMAT.md §6.2. The first array says which of them exist;
+/// `b` always does. The others have the weight 0.
 pub(in crate::predict) fn weights([has_a, _, has_c, has_d]: [bool; 4], is_linear: bool) -> [i8; 4] {
     match (has_a, has_c, has_d) {
         (_, true, _) if is_linear => [0, 8, 8, 0],
@@ -99,7 +99,7 @@ fn cubic_mean_at<const AXES: usize>(neighbours: &[Neighbours<'_>; AXES], i: usiz
     mean(sum, AXES)
 }
 
-/// The mean of the predictions along `axes` axes, rounded half up. `sum` is their sum in sixteenths.
+/// The mean of the predictions along `axes` axes, rounded half up. `sum` is the sum of the predictions in sixteenths.
 #[inline(always)]
 pub(super) fn mean(sum: i32, axes: usize) -> i32 {
     match axes {
@@ -110,7 +110,7 @@ pub(super) fn mean(sum: i32, axes: usize) -> i32 {
     }
 }
 
-/// A third of a signed number of 28 bits, rounded down. The offset makes the factor positive: vector code multiplies numbers without a sign.
+/// A third of a signed number of 28 bits, rounded down. The offset makes the number positive: vector code multiplies numbers without a sign.
 #[inline(always)]
 fn third(number: i32) -> i32 {
     const OFFSET: i32 = 1 << 26;

@@ -7,7 +7,7 @@ use crate::predict::predictor::{InterpolationKind, LevelSteps};
 use crate::quantize::fine_grid::plain::{on_grid, worth_at};
 use crate::random::Random;
 
-/// The position that a residual leads to from a prediction, before the position is moved to the grid. The residual may be an escape.
+/// The position that follows from a prediction and a residual or an escape, before it is moved to the grid.
 pub(super) fn position(prediction: i32, residual: i32, worth: i32) -> i32 {
     if residual.unsigned_abs() < 65536 {
         prediction.wrapping_add(residual.wrapping_mul(worth))
@@ -91,7 +91,7 @@ pub(crate) fn restore(shape: Extents, chunk_residuals: &[i32], kind: Interpolati
     positions
 }
 
-/// Residuals of a chunk in their order. `encode` gets a value's index in the chunk, its prediction and the `S` of its level. It returns the value's residual
+/// Residuals of a chunk in their order. `encode` gets a value's index in the chunk, its prediction and the `S` of its level, and returns the value's residual
 /// and position.
 pub(crate) fn residuals(
     shape: Extents,

@@ -1,7 +1,7 @@
 //! Interpolation of one level, slice by slice along the level's slowest axis. A ring has four slices of each parity class, so that they stay in the cache.
 //!
-//! A slice is even or odd by its index along the slowest axis. Even slice `2k` has the coarse index `k`. Odd slice `2k + 1` is predicted from the even slices
-//! at distances -3, -1, 1 and 3. So it is coded after even slice `2k + 4`.
+//! A slice is even or odd by its index along the slowest axis. Slices `2k` and `2k + 1` have the coarse index `k`. Odd slice `2k + 1` is predicted from the
+//! even slices at distances -3, -1, 1 and 3, and is coded after the last of them, `2k + 4`.
 //!
 //! ```text
 //! even slices by coarse index     E0      E1      E2      E3    ...

@@ -1,4 +1,5 @@
-//! Differences of an exception mask modulo 2 along axes, and prefix sums, which undo them. [`crate::predict::lorenzo`] has those of other integers.
+//! Differences of an exception mask modulo 2 along axes, and prefix sums, which undo them. [`crate::predict::lorenzo`] has the differences and sums of other
+//! integers.
 
 use std::ops::Range;
 
@@ -165,8 +166,7 @@ impl Bitmap {
             *word = sum_word(*word) ^ carried;
             carried = (word.cast_signed() >> (WORD - 1)).cast_unsigned();
         }
-        // These sums begin at the chunk's start, not at the row's. So the sum before each row is taken out of the row, from the
-        // last row on.
+        // The words now have sums from the chunk's start. To get those from a row's start, the sum before each row is taken out of it, from the last row on.
         for start in (row..self.len).step_by(row).rev() {
             let before = start - 1;
             if self.words[before / WORD] >> (before % WORD) & 1 == 1 {

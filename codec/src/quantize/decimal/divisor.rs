@@ -11,8 +11,8 @@ const DIVISORS: [u64; 22] = [
 ];
 /// Number of values of a chunk on which the divisors are tried.
 const SAMPLE: usize = 128;
-/// Distance from a sampled value to the next, as a 32-bit fraction of the chunk's length. The sample goes round the chunk. The
-/// distance is the golden ratio, so that no row length puts all sampled values in one column.
+/// Distance from a sampled value to the next, as a 32-bit fraction of the chunk's length. The distance is the golden ratio, so that no row length puts all
+/// sampled values in one column. Behind the chunk's end, the sample goes on from its start.
 pub const SAMPLE_STRIDE: u32 = 0x9e37_79b9;
 /// Fewest sampled values that a divisor must restore.
 const LEAST_RESTORED: usize = 32;

@@ -1,5 +1,5 @@
-//! Chunks that go to a GPU, with each allocation of the process for many bytes refused in turn: bytes are the CPU's, or the call fails; the process goes on, and its
-//! next call works.
+//! Chunks that go to a GPU, while each large allocation of the process is refused in turn. A call gives the CPU's bytes or fails. In both cases the process
+//! goes on, and its next call works.
 //!
 //! Each test runs in a process of its own, as the device is opened once a process. Without a GPU, tests are skipped; `QUIRE_REQUIRE_CUDA=1` makes that a failure.
 
