@@ -38,6 +38,10 @@ mod float_environment;
 mod h5api;
 /// Texts of errors.
 mod message;
+/// What the plugin asks of the system, where systems differ. GPUs are used on Linux alone: see `backend::auto`.
+#[cfg_attr(windows, path = "platform/windows.rs")]
+#[cfg_attr(not(windows), path = "platform/unix.rs")]
+mod platform;
 
 use std::ffi::c_void;
 
