@@ -52,13 +52,14 @@ fn main() {
     }
     const NO_NVCC: &str = "there is no nvcc that will do in $NVCC, $CUDA_HOME, $CUDA_PATH, the PATH or /usr/local/cuda";
     let required = env::var("QUIRE_REQUIRE_CUDA").is_ok_and(|value| value == "1");
-    let found = find_nvcc();
+    let is_for_linux = env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "linux");
+    let found = find_nvcc().filter(|_| is_for_linux);
     match &found {
         Some((nvcc, _)) if nvcc.ends_with("gpu/emulator/nvcc") => println!("cargo::rustc-cfg=quire_emulated"),
         Some(_) => {}
         None if required => panic!("QUIRE_REQUIRE_CUDA=1, but {NO_NVCC}"),
-        // Who has said NVCC=none knows it.
-        None if env::var_os("NVCC").is_some_and(|value| value == "none") => {}
+        // Who has said NVCC=none knows it. Other systems use no GPU.
+        None if !is_for_linux || env::var_os("NVCC").is_some_and(|value| value == "none") => {}
         None => {
             println!("cargo::warning=built without GPU kernels, for the CPU alone: {NO_NVCC}; NVCC=none says that this is meant")
         }

@@ -6,25 +6,20 @@
 //!                                 └────────────────────────────┴─> quire_codec, or an error ──> log
 //! ```
 //!
-//! Both make the same bytes: only speed depends on the processor. So with `auto` a chunk goes to whichever is free: [`turn`] says whether the GPU is, and
-//! [`opening`] when it is worth opening. [`settings`] has what the environment says.
+//! Both make the same bytes: only speed depends on the processor. So with `auto` a chunk goes to whichever is free: [`auto`] says whether the GPU is, and
+//! when it is worth opening. [`settings`] has what the environment says.
 //!
 //! Nothing of CUDA runs before a chunk asks for it; `cuda` asks when a dataset is created.
 
-/// A card's device file.
-mod card_file;
-/// How many processes open a card.
-mod claim;
-/// When `auto` opens the GPU.
-mod opening;
+/// When `auto` opens the GPU, and when the GPU is free.
+#[cfg_attr(not(target_os = "linux"), path = "backend/no_gpu.rs")]
+mod auto;
 /// Which of several GPUs is a process's.
 mod rank;
 /// Values in a GPU's memory.
 pub(crate) mod resident;
 /// What the environment says.
 mod settings;
-/// Whether the GPU is free.
-mod turn;
 
 use std::fmt;
 use std::num::NonZero;
@@ -35,13 +30,14 @@ use quire_codec::stages::adaptive::{AdaptiveDictionary, UserDictionary};
 use quire_codec::{AdaptPolicy, Config, Error, Layout, Result, Unverified, Workspace, memory};
 use quire_gpu::{Chunk, ChunkRoom, Compressed, Device, Staging};
 
+use self::auto::{Turn, Wait};
 use self::rank::LocalRank;
 pub(crate) use self::settings::MOST_THREADS;
 use self::settings::{Backend, Choice, Settings};
-use self::turn::Turn;
 use crate::dictionary;
 use crate::environment;
 use crate::message::Message;
+use crate::platform;
 
 /// Bytes of the uncompressed chunk from which on `auto` takes the GPU. Below it, the way to the GPU and back takes longer than the
 /// CPU's work: on an H200 the two meet at 57 KiB for compressing and at 64 KiB for decompressing, by the run (h5-samples/results/gpu_codec.txt).
@@ -153,7 +149,7 @@ pub(crate) fn open_for_staging(chunk_bytes: usize) -> Option<&'static Device> {
     match settings.backend {
         Backend::Cpu => return None,
         Backend::Auto if chunk_bytes < GPU_FROM_BYTES => return None,
-        Backend::Auto => opening::open_if_it_pays(settings.device).ok()?,
+        Backend::Auto => auto::open_if_it_pays(settings.device).ok()?,
         Backend::Cuda => {}
     }
     settings.open().ok()
@@ -169,7 +165,7 @@ impl Watch {
 
     fn note_work(&self, choice: Choice) {
         if let Some(begun) = self.0 {
-            opening::note_work(choice, begun.elapsed());
+            auto::note_work(choice, begun.elapsed());
         }
     }
 }
@@ -208,7 +204,7 @@ pub(crate) fn outlook() -> Result<Outlook> {
                 _ => memory::text(format_args!(
                     "{} can be used, by chunks of {GPU_FROM_BYTES} bytes and more, {}",
                     settings.choice().as_str(),
-                    turn::describe(device)
+                    auto::describe(device)
                 ))?,
             },
         }),
@@ -295,7 +291,7 @@ impl Settings {
             Backend::Cpu => Err(Obstacle::Unwanted),
             Backend::Auto if chunk_bytes < GPU_FROM_BYTES => Err(Obstacle::Small),
             Backend::Auto => {
-                opening::open_if_it_pays(self.device)?;
+                auto::open_if_it_pays(self.device)?;
                 let device = self.open()?;
                 Ok((device, Turn::take(device, direction, chunk_bytes)?))
             }
@@ -307,7 +303,7 @@ impl Settings {
     fn open(&self) -> std::result::Result<&'static Device, Obstacle> {
         let opened = quire_gpu::device(self.device.ordinal());
         // Whether it is open or not, the next chunk hears so at once, and does not wait for more work of the CPU.
-        opening::note_opened_by_caller();
+        auto::note_opened_by_caller();
         let device = opened?;
         if self.log && self.device.is_by_rank() {
             say_once(format_args!("QUIRE_DEVICE=auto: {}", self.choice().as_str()));
@@ -343,9 +339,9 @@ impl Settings {
         };
         match obstacle {
             // These come and go, and threads meet them at different times.
-            Obstacle::Busy | Obstacle::Opening | Obstacle::OthersOpen | Obstacle::Full | Obstacle::LowMemory => {
-                let also = if matches!(obstacle, Obstacle::Busy) { " as well" } else { "" };
-                log_once(format_args!("{} on the CPU{also}: {obstacle}", direction.name()));
+            Obstacle::Auto(wait) if wait.comes_and_goes() => {
+                let also = if wait.is_for_others_chunks() { " as well" } else { "" };
+                log_once(format_args!("{} on the CPU{also}: {wait}", direction.name()));
             }
             _ if obstacle.is_surprise() && !self.log => {
                 say_once(format_args!("{} on the CPU: {obstacle}", direction.name()));
@@ -404,20 +400,8 @@ enum Obstacle {
     Small,
     /// The host has no room for a stream of this length in bytes.
     NoMemory(usize),
-    /// The host has no memory for a thread that opens the GPU.
-    LowMemory,
-    /// The process has had too little work to open a GPU for it.
-    LittleWork,
-    /// The GPU is being opened.
-    Opening,
-    /// The process ends before the GPU is open.
-    Ending,
-    /// Another process is opening a GPU.
-    OthersOpen,
-    /// Other processes have the GPU open, and it has no time for one more.
-    Full,
-    /// Other processes are using the GPU.
-    Busy,
+    /// `auto` does not take the GPU now.
+    Auto(Wait),
     /// The GPU itself.
     Gpu(quire_gpu::Error),
 }
@@ -437,6 +421,12 @@ impl Obstacle {
     }
 }
 
+impl From<Wait> for Obstacle {
+    fn from(wait: Wait) -> Self {
+        Self::Auto(wait)
+    }
+}
+
 impl From<quire_gpu::Error> for Obstacle {
     fn from(error: quire_gpu::Error) -> Self {
         Self::Gpu(error)
@@ -449,18 +439,7 @@ impl fmt::Display for Obstacle {
             Self::Unwanted => formatter.write_str("QUIRE_BACKEND=cpu"),
             Self::Small => write!(formatter, "chunks below {GPU_FROM_BYTES} bytes are no gain for the GPU"),
             Self::NoMemory(bytes) => write!(formatter, "the host has no memory for a stream of {bytes} bytes"),
-            Self::LowMemory => formatter.write_str("the host has too little memory left to open a GPU"),
-            Self::LittleWork => write!(
-                formatter,
-                "a GPU is opened after {} ms of the CPU's work on chunks for it; in ranks of a job, while all cores are busy, after {} s",
-                opening::OPEN_AFTER.as_millis(),
-                (opening::OPEN_AFTER * opening::LESS_WHERE_BUSY).as_secs()
-            ),
-            Self::Opening => formatter.write_str("the GPU is being opened"),
-            Self::Ending => formatter.write_str("the process ends before the GPU is open"),
-            Self::OthersOpen => formatter.write_str("another process is opening a GPU"),
-            Self::Full => formatter.write_str("other processes have the GPU open and keep it busy"),
-            Self::Busy => formatter.write_str("other processes are using the GPU"),
+            Self::Auto(wait) => wait.fmt(formatter),
             Self::Gpu(error) => error.fmt(formatter),
         }
     }
@@ -471,8 +450,7 @@ impl fmt::Display for Obstacle {
 pub(crate) fn say(text: fmt::Arguments<'_>) {
     let line: Message = Message::new(format_args!("H5Z-Quire: {text}\n"));
     let bytes = line.as_str().as_bytes();
-    // SAFETY: reads that many bytes. Where stderr is closed, or takes only a part, there is nobody to tell.
-    let _ = unsafe { libc::write(libc::STDERR_FILENO, bytes.as_ptr().cast(), bytes.len()) };
+    platform::write_to_stderr(bytes);
 }
 
 /// Writes a line to stderr, unless this process has written it before. A line that there is no memory to note may come again.
@@ -526,9 +504,7 @@ mod tests {
         let text = || quire_gpu::Reason::default();
         assert!(Obstacle::Gpu(quire_gpu::Error::Failed(text())).is_surprise());
         assert!(Obstacle::Gpu(quire_gpu::Error::OutOfMemory(text())).is_surprise());
-        for quiet in
-            [Obstacle::Unwanted, Obstacle::Small, Obstacle::LowMemory, Obstacle::Gpu(quire_gpu::Error::Unavailable(text()))]
-        {
+        for quiet in [Obstacle::Unwanted, Obstacle::Small, Obstacle::Gpu(quire_gpu::Error::Unavailable(text()))] {
             assert!(!quiet.is_surprise(), "{quiet:?}");
         }
     }

@@ -26,6 +26,7 @@ use crate::backend::{self, Outlook};
 use crate::cd_values;
 use crate::fence::{Buffers, Failure, contain, with_kept_buffers};
 use crate::message::Message;
+use crate::platform;
 
 /// `QUIRE_OK`
 pub(crate) const OK: c_int = 0;
@@ -375,6 +376,7 @@ fn check_address<T>(address: *const T, length: usize, what: &str) -> Result<()> 
 
 /// Refuses bytes that the process cannot read, as far as the first and the last one show it: those of a GPU's memory, for one.
 pub(crate) fn check_readable(address: u64, bytes: usize, what: &str) -> Result<()> {
+    let is_readable = platform::is_readable;
     if bytes == 0 || is_readable(address) && is_readable(address.wrapping_add(bytes as u64 - 1)) {
         return Ok(());
     }
@@ -382,16 +384,6 @@ pub(crate) fn check_readable(address: u64, bytes: usize, what: &str) -> Result<(
         "{what}: there are to be {bytes} bytes from {address:#x} on, which this process cannot read: for values in a GPU's memory there are quire_device_compress \
          and its kin"
     )))
-}
-
-/// Whether the process can read the byte at an address.
-fn is_readable(address: u64) -> bool {
-    // The kernel reads the eight bytes of a set of signals, and then finds that there is no such operation: EINVAL, or EFAULT if it cannot read them.
-    const NO_OPERATION: libc::c_int = -1;
-    let no_set: *const c_void = std::ptr::null();
-    // SAFETY: changes nothing, as the operation is none; any address can be asked about.
-    let returned = unsafe { libc::syscall(libc::SYS_rt_sigprocmask, NO_OPERATION, address & !7, no_set, 8usize) };
-    returned != -1 || std::io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT)
 }
 
 /// # Safety

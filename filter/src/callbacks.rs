@@ -6,6 +6,12 @@
 //!
 //! `filter` needs HDF5 for nothing but that entry: data can be read and written where no symbol of the library is to be found.
 
+/// The instructions before `set_local` and `filter`, by machine.
+#[cfg_attr(all(target_arch = "x86_64", not(windows)), path = "callbacks/entry/x86_64.rs")]
+#[cfg_attr(all(target_arch = "x86_64", windows), path = "callbacks/entry/x86_64_windows.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "callbacks/entry/aarch64.rs")]
+mod entry;
+
 use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::fmt;
 use std::slice;
@@ -17,13 +23,15 @@ use quire_codec::stages::header::seal;
 use quire_codec::stages::pairs;
 use quire_codec::{ByteOrder, Coding, Error, ErrorBound, Header, Layout, Result, Unverified, fill_bits, memory};
 
+pub(crate) use self::entry::{filter, set_local};
 use crate::FILTER_ID;
 use crate::backend;
 use crate::cd_values::{CdValues, MAX_WORDS};
-use crate::chunk_buffer::{Allocation, ChunkBuffer};
+use crate::chunk_buffer::ChunkBuffer;
 use crate::fence::{Buffers, Failure, contain, with_kept_buffers};
 use crate::h5api::{Library, ListedFilter};
 use crate::message::Message;
+use crate::platform::Heap;
 
 /// Says yes to every dataset. A no would be ignored where the filter was set as optional, which h5py and netCDF always do, and would
 /// carry no reason elsewhere; so it is [`set_local`] that refuses.
@@ -31,82 +39,7 @@ pub(crate) extern "C" fn can_apply(_dcpl: hid_t, _type_id: hid_t, _space: hid_t)
     1
 }
 
-/// Completes the cd_values when a dataset is created. Negative, with the reason on the error stack, if the dataset cannot be compressed.
-#[cfg(target_arch = "x86_64")]
-#[unsafe(naked)]
-pub(crate) extern "C" fn set_local(dcpl: hid_t, type_id: hid_t, space: hid_t) -> herr_t {
-    // The return address is on top of the stack; rcx takes the fourth argument.
-    std::arch::naked_asm!("mov rcx, qword ptr [rsp]", "jmp {inner}", inner = sym set_local_called_from)
-}
-
-#[cfg(target_arch = "aarch64")]
-#[unsafe(naked)]
-pub(crate) extern "C" fn set_local(dcpl: hid_t, type_id: hid_t, space: hid_t) -> herr_t {
-    // The return address is in x30; x3 takes the fourth argument.
-    std::arch::naked_asm!("mov x3, x30", "b {inner}", inner = sym set_local_called_from)
-}
-
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub(crate) extern "C" fn set_local(dcpl: hid_t, type_id: hid_t, space: hid_t) -> herr_t {
-    set_local_called_from(dcpl, type_id, space, std::ptr::null())
-}
-
-/// Compresses or decompresses a chunk. Returns the new length in bytes; 0, with the reason on the error stack, for failure.
-///
-/// # Safety
-/// `cd_values` points to `cd_nelmts` words, `*buf` to `*buf_size` bytes from malloc, of which the first `nbytes` hold data.
-#[cfg(target_arch = "x86_64")]
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn filter(
-    flags: c_uint,
-    cd_nelmts: usize,
-    cd_values: *const c_uint,
-    nbytes: usize,
-    buf_size: *mut usize,
-    buf: *mut *mut c_void,
-) -> usize {
-    // All six registers for arguments are taken: the seventh argument goes onto the stack. Pushing the return address, which is on top,
-    // does that and aligns the stack as a call demands. The .cfi lines let debuggers and profilers see through this frame.
-    std::arch::naked_asm!(
-        ".cfi_startproc",
-        "push qword ptr [rsp]",
-        ".cfi_adjust_cfa_offset 8",
-        "call {inner}",
-        "add rsp, 8",
-        ".cfi_adjust_cfa_offset -8",
-        "ret",
-        ".cfi_endproc",
-        inner = sym filter_called_from
-    )
-}
-
-#[cfg(target_arch = "aarch64")]
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn filter(
-    flags: c_uint,
-    cd_nelmts: usize,
-    cd_values: *const c_uint,
-    nbytes: usize,
-    buf_size: *mut usize,
-    buf: *mut *mut c_void,
-) -> usize {
-    // x6 takes the seventh argument.
-    std::arch::naked_asm!("mov x6, x30", "b {inner}", inner = sym filter_called_from)
-}
-
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub(crate) unsafe extern "C" fn filter(
-    flags: c_uint,
-    cd_nelmts: usize,
-    cd_values: *const c_uint,
-    nbytes: usize,
-    buf_size: *mut usize,
-    buf: *mut *mut c_void,
-) -> usize {
-    // SAFETY: the inner function has this function's contract.
-    unsafe { filter_called_from(flags, cd_nelmts, cd_values, nbytes, buf_size, buf, std::ptr::null()) }
-}
-
+/// [`set_local`], with the address that it returns to.
 extern "C" fn set_local_called_from(dcpl: hid_t, type_id: hid_t, _space: hid_t, return_address: *const c_void) -> herr_t {
     fence(Callback::SetLocal, return_address, -1, || {
         let library = Library::of_caller(return_address)?;
@@ -215,7 +148,7 @@ unsafe extern "C" fn filter_called_from(
         // SAFETY: the caller's promise.
         let words = unsafe { words_from_raw(cd_nelmts, cd_values)? };
         // SAFETY: the caller's promise.
-        let mut chunk = unsafe { ChunkBuffer::from_raw(nbytes, buf_size, buf)? };
+        let mut chunk = unsafe { ChunkBuffer::from_raw(nbytes, buf_size, buf, Heap::of_caller(return_address)?)? };
         if flags & H5Z_FLAG_REVERSE == 0 {
             compress(words, &mut chunk)
         } else {
@@ -314,7 +247,7 @@ fn decompress(words: &[c_uint], chunk: &mut ChunkBuffer<'_>, kept: &mut Buffers)
         }
         return decoded.map(|()| length);
     }
-    let mut decoded = Allocation::zeroed(length)?;
+    let mut decoded = chunk.allocate(length)?;
     backend::decompress(stream, decoded.bytes_mut().into(), &mut kept.workspace)?;
     chunk.adopt(decoded);
     Ok(length)

@@ -5,22 +5,26 @@ use std::slice;
 
 use quire_codec::{Error, Result};
 
-/// The buffer that HDF5 passes to and fro: `*buffer` is `*size` bytes from malloc, of which the first `used` are the data.
+use crate::platform::Heap;
+
+/// The buffer that HDF5 passes to and fro: `*buffer` is `*size` bytes of the heap, of which the first `used` are the data.
 pub(crate) struct ChunkBuffer<'a> {
     buffer: &'a mut *mut c_void,
     size: &'a mut usize,
     used: usize,
+    heap: Heap,
 }
 
 impl ChunkBuffer<'_> {
     /// # Safety
-    /// The pointers are null or as [`filter`](crate::callbacks::filter) says, and nobody else uses what they point to while the result lives.
-    pub(crate) unsafe fn from_raw(nbytes: usize, buf_size: *mut usize, buf: *mut *mut c_void) -> Result<Self> {
+    /// The pointers are null or as [`filter`](crate::callbacks::filter) says, and nobody else uses what they point to while the result lives. The bytes are of
+    /// the heap.
+    pub(crate) unsafe fn from_raw(nbytes: usize, buf_size: *mut usize, buf: *mut *mut c_void, heap: Heap) -> Result<Self> {
         // SAFETY: the caller vouches for pointers that are not null.
         let (size, buffer) = unsafe { (buf_size.as_mut(), buf.as_mut()) };
         match (size, buffer) {
             (Some(size), Some(buffer)) if !buffer.is_null() && isize::try_from(nbytes).is_ok() => {
-                Ok(ChunkBuffer { buffer, size, used: nbytes })
+                Ok(ChunkBuffer { buffer, size, used: nbytes, heap })
             }
             _ => Err(Error::invalid(format_args!(
                 "the caller passed no chunk: {nbytes} bytes, buf_size at {buf_size:?}, buf at {buf:?}"
@@ -42,8 +46,8 @@ impl ChunkBuffer<'_> {
     /// Makes the data `length` bytes long, no less than they are. New bytes are 0.
     pub(crate) fn grow(&mut self, length: usize) -> Result<()> {
         if !self.has_room(length) {
-            // SAFETY: the buffer is from malloc; after a failure it is as it was.
-            let larger = unsafe { libc::realloc(*self.buffer, length) };
+            // SAFETY: the buffer is of the heap; after a failure it is as it was.
+            let larger = unsafe { self.heap.resize(*self.buffer, length) };
             if larger.is_null() {
                 return Err(Error::OutOfMemory { bytes: length as u64 });
             }
@@ -74,41 +78,47 @@ impl ChunkBuffer<'_> {
         if self.has_room(bytes.len()) {
             self.room(bytes.len()).copy_from_slice(bytes);
         } else {
-            let mut larger = Allocation::zeroed(bytes.len())?;
+            let mut larger = self.allocate(bytes.len())?;
             larger.bytes_mut().copy_from_slice(bytes);
             self.adopt(larger);
         }
         Ok(bytes.len())
     }
 
+    /// Zeroed bytes that may become the buffer.
+    pub(crate) fn allocate(&self, length: usize) -> Result<Allocation> {
+        Allocation::zeroed(length, self.heap)
+    }
+
     /// Frees the buffer and gives HDF5 another one, all of it data.
     pub(crate) fn adopt(&mut self, allocation: Allocation) {
-        // SAFETY: HDF5 allocated the buffer with malloc and expects the filter to free it when it replaces it.
-        unsafe { libc::free(*self.buffer) };
+        // SAFETY: HDF5 allocated the buffer and expects the filter to free it when it replaces it.
+        unsafe { self.heap.free(*self.buffer) };
         (*self.size, self.used) = (allocation.length, allocation.length);
         *self.buffer = allocation.into_raw();
     }
 }
 
-/// Bytes from malloc's family, as HDF5 will free them.
+/// Bytes as HDF5 will free them.
 pub(crate) struct Allocation {
     address: *mut c_void,
     length: usize,
+    heap: Heap,
 }
 
 impl Allocation {
-    /// Zeroed, because a slice must not have undefined bytes; for chunks of more than a page or so, zeroes are what the system gives.
-    pub(crate) fn zeroed(length: usize) -> Result<Self> {
-        // SAFETY: calloc takes any length; 1 replaces 0, for which it might return null.
-        let address = unsafe { libc::calloc(length.max(1), 1) };
+    /// Zeroed, because a slice must not have undefined bytes.
+    pub(crate) fn zeroed(length: usize, heap: Heap) -> Result<Self> {
+        // 1 replaces 0, for which it might return null.
+        let address = heap.allocate_zeroed(length.max(1));
         if address.is_null() {
             return Err(Error::OutOfMemory { bytes: length as u64 });
         }
-        Ok(Self { address, length })
+        Ok(Self { address, length, heap })
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: `length` bytes, all 0 at first, that belong to this value alone; calloc gives no more than isize::MAX.
+        // SAFETY: `length` bytes, all 0 at first, that belong to this value alone; no heap gives more than isize::MAX.
         unsafe { slice::from_raw_parts_mut(self.address.cast(), self.length) }
     }
 
@@ -121,7 +131,7 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        // SAFETY: from calloc, and owned by this value.
-        unsafe { libc::free(self.address) };
+        // SAFETY: of the heap, and owned by this value.
+        unsafe { self.heap.free(self.address) };
     }
 }

@@ -2,8 +2,7 @@
 //! compressed. Reading data needs none.
 
 use std::ffi::CStr;
-use std::fs::File;
-use std::os::fd::FromRawFd as _;
+use std::io;
 use std::sync::OnceLock;
 
 use quire_codec::stages::adaptive::{AdaptiveDictionary, UserDictionary};
@@ -12,6 +11,7 @@ use quire_codec::{AdaptPolicy, Config, Error, Result, memory};
 
 use crate::environment::{read_file, variable};
 use crate::message::{Lossy, OsError};
+use crate::platform;
 
 /// Most bytes that such a file may have.
 const MOST_BYTES: usize = 1 << 16;
@@ -52,18 +52,11 @@ pub(crate) fn read(path: &CStr) -> Result<UserDictionary> {
     let refused = |reason: &dyn std::fmt::Display| {
         Error::invalid(format_args!("QUIRE_DICTIONARY={}: {reason}; unset it to do without", Lossy(path.to_bytes())))
     };
-    let unreadable = |error: OsError| refused(&format_args!("it cannot be read: {error}"));
-    // Not `File::open`, which copies long paths.
-    // SAFETY: the path ends in 0.
-    let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
-    if file < 0 {
-        return Err(unreadable(OsError::last()));
-    }
-    // SAFETY: just opened, and nobody else's.
-    let file = unsafe { File::from_raw_fd(file) };
+    let unreadable = |error: io::Error| refused(&format_args!("it cannot be read: {}", OsError::of(&error)));
+    let file = platform::open(path).map_err(unreadable)?;
     let mut bytes = Vec::new();
     memory::resize(&mut bytes, MOST_BYTES + 1)?;
-    let length = read_file(file, &mut bytes).map_err(|error| unreadable(OsError::of(&error)))?;
+    let length = read_file(file, &mut bytes).map_err(unreadable)?;
     UserDictionary::from_bytes(&bytes[..length]).map_err(|error| error.reworded(|error| refused(error)))
 }
 

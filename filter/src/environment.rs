@@ -5,16 +5,14 @@ use std::io;
 
 use quire_codec::Result;
 
+use crate::platform;
+
 /// Takes the value of a variable.
 pub(crate) type Reader<'a> = &'a mut dyn FnMut(Option<&CStr>) -> Result<()>;
 
 /// Hands a variable's value to `read`; an empty one counts as missing.
 pub(crate) fn variable<R>(name: &CStr, read: impl FnOnce(Option<&CStr>) -> R) -> R {
-    // SAFETY: the name ends in 0. Where another thread changes the environment meanwhile, this is the race that every C library has that reads it: std's lock
-    // is for changes by this library, which makes none.
-    let value = unsafe { libc::getenv(name.as_ptr()) };
-    // SAFETY: a value ends in 0, and is read before this returns.
-    read((!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }).filter(|value| !value.is_empty()))
+    platform::variable(name, |value| read(value.filter(|value| !value.is_empty())))
 }
 
 /// Reads a file up to its end, or until the room is full. The number of bytes.

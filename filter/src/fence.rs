@@ -197,55 +197,41 @@ mod left_behind {
     }
 }
 
-/// Each thread's buffers, by a POSIX key, which fails with an error number. `thread_local!` ends the process without memory: glibc allocates for a destructor,
-/// and for the values of a library that was loaded late at a thread's first access.
+/// Each thread's buffers.
 mod per_thread {
-    use std::ffi::c_void;
     use std::sync::OnceLock;
 
     use super::Buffers;
+    use crate::platform::ThreadKey;
 
     /// The key, or `None` where the process has no more of them: every call has new buffers then.
-    fn key() -> Option<libc::pthread_key_t> {
-        static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
-        *KEY.get_or_init(|| {
-            let mut key = 0;
-            // SAFETY: writes a number; `free` is what a value of this key needs when its thread ends, and stays loaded (see build.rs).
-            (unsafe { libc::pthread_key_create(&mut key, Some(free)) } == 0).then_some(key)
-        })
+    fn key() -> Option<ThreadKey> {
+        static KEY: OnceLock<Option<ThreadKey>> = OnceLock::new();
+        *KEY.get_or_init(ThreadKey::for_boxes::<Buffers>)
     }
 
     /// Takes the thread's buffers, if there are any.
     pub(super) fn take() -> Option<Box<Buffers>> {
         let key = key()?;
-        // SAFETY: the key is valid.
-        let address = unsafe { libc::pthread_getspecific(key) };
+        let address = key.get();
         if address.is_null() {
             return None;
         }
-        // SAFETY: as above. To set null in place of another value takes no memory, and does not fail. The pointer came from `keep`, and is not kept any more.
+        // SAFETY: the pointer came from `keep`, and is not kept any more.
         unsafe {
-            libc::pthread_setspecific(key, std::ptr::null());
+            key.set(std::ptr::null());
             Some(Box::from_raw(address.cast()))
         }
     }
 
     /// Leaves buffers for the thread's next call; without room to note where they are they are freed.
     pub(super) fn keep(buffers: Box<Buffers>) {
-        let address: *mut c_void = Box::into_raw(buffers).cast();
-        // SAFETY: the key is valid.
-        if key().is_none_or(|key| unsafe { libc::pthread_setspecific(key, address) } != 0) {
-            free_now(address);
+        let address = Box::into_raw(buffers);
+        // SAFETY: from a box, and known to nobody else.
+        if key().is_none_or(|key| !unsafe { key.set(address.cast()) }) {
+            // SAFETY: as above, and not kept.
+            drop(unsafe { Box::from_raw(address) });
         }
-    }
-
-    fn free_now(address: *mut c_void) {
-        // SAFETY: from `keep`, and known to nobody else.
-        drop(unsafe { Box::from_raw(address.cast::<Buffers>()) });
-    }
-
-    extern "C" fn free(address: *mut c_void) {
-        free_now(address);
     }
 }
 

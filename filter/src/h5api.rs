@@ -23,6 +23,7 @@ use quire_codec::{Error, MOST_ELEMENT_BYTES, Result, memory};
 use crate::element_type::{COMPLEX, COMPOUND, ENUMERATION, ElementType, FLOAT, Fields, FloatFields, INTEGER, IntegerFields};
 use crate::fence::Failure;
 use crate::message::Lossy;
+use crate::platform::Object;
 
 /// A result that says which call has failed, and why.
 type Outcome<T> = std::result::Result<T, Failure>;
@@ -54,7 +55,7 @@ impl fmt::Debug for ListedFilter {
 
 /// An HDF5 library of this process, held open as long as this value lives.
 pub(crate) struct Library {
-    handle: *mut c_void,
+    object: Object,
 }
 
 impl Library {
@@ -64,7 +65,9 @@ impl Library {
     /// # Errors
     /// `InvalidArgument` if the process has no HDF5 library that can be seen, or several and none of them is the caller.
     pub(crate) fn of_caller(return_address: *const c_void) -> Result<Self> {
-        Self::containing(return_address).or_else(|| Self::exporting(PROBE)).ok_or_else(|| {
+        let caller = Object::containing(return_address).map(|object| Self { object });
+        let caller = caller.filter(|library| library.address(PROBE).is_some());
+        caller.or_else(|| Self::exporting(PROBE)).ok_or_else(|| {
             Error::invalid(
                 "the HDF5 library that called the filter cannot be found in this process: use a shared one, as the functions of a statically \
                  linked one are hidden from plugins; reading works all the same",
@@ -88,29 +91,16 @@ impl Library {
         })
     }
 
-    fn containing(address: *const c_void) -> Option<Self> {
-        // SAFETY: `Dl_info` is four pointers, for which zero is a value.
-        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-        // SAFETY: dladdr only compares the address, which may be anything, with the bounds of the loaded objects.
-        let found = unsafe { libc::dladdr(address, &mut info) };
-        if found == 0 || info.dli_fname.is_null() {
-            return None;
-        }
-        // SAFETY: the name belongs to an object that stays loaded, as it is waiting for us to return.
-        let name = unsafe { CStr::from_ptr(info.dli_fname) };
-        Self::open(name).filter(|library| library.address(PROBE).is_some())
-    }
-
     /// The library of the process with this function: the one in the global scope, else the only one that is loaded.
     pub(crate) fn exporting(function: &CStr) -> Option<Self> {
-        let global = Self { handle: libc::RTLD_DEFAULT };
-        if global.address(function).is_some() { Some(global) } else { Self::only_one_loaded(function) }
+        let global = Object::global_scope().map(|object| Self { object });
+        global.filter(|library| library.address(function).is_some()).or_else(|| Self::only_one_loaded(function))
     }
 
     fn only_one_loaded(function: &CStr) -> Option<Self> {
         let mut found: Option<(Self, *mut c_void)> = None;
-        for name in loaded_objects()? {
-            let Some(library) = CStr::from_bytes_with_nul(&name).ok().and_then(Self::open) else { continue };
+        for object in Object::all()? {
+            let library = Self { object };
             // A look-up also searches an object's dependencies, so that libhdf5_hl leads to libhdf5: tell libraries by the address.
             let Some(address) = library.address(function) else { continue };
             match found {
@@ -127,17 +117,8 @@ impl Library {
         self.address(c"H5Pset_fapl_mpio").is_some()
     }
 
-    /// Takes hold of an object that is loaded already.
-    fn open(name: &CStr) -> Option<Self> {
-        // SAFETY: RTLD_NOLOAD loads nothing, so that no initializer runs.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-        (!handle.is_null()).then_some(Self { handle })
-    }
-
     fn address(&self, name: &CStr) -> Option<*mut c_void> {
-        // SAFETY: the handle is open, or RTLD_DEFAULT.
-        let address = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
-        (!address.is_null()).then_some(address)
+        self.object.address(name)
     }
 
     /// A function of the library.
@@ -392,43 +373,10 @@ impl Library {
     }
 }
 
-impl Drop for Library {
-    fn drop(&mut self) {
-        if self.handle != libc::RTLD_DEFAULT {
-            // SAFETY: the handle came from dlopen and is not used again. The library stays loaded: it is our caller.
-            unsafe { libc::dlclose(self.handle) };
-        }
-    }
-}
-
 /// Major and minor version in a text like "HDF5 library version: 1.10.8".
 fn version_of(text: &CStr) -> Option<(u32, u32)> {
     let mut numbers = text.to_str().ok()?.rsplit(' ').next()?.split('.').map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
-}
-
-/// Names of the objects that the process has loaded, except for the program itself, each with the 0 at its end. `None` without memory for them.
-fn loaded_objects() -> Option<Vec<Vec<u8>>> {
-    /// Takes note of a name; the walk ends with the first for which there is no memory.
-    unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, names: *mut c_void) -> c_int {
-        // SAFETY: dl_iterate_phdr passes a valid `info`, and our own pointer to a vector that nobody else uses meanwhile.
-        let (info, names) = unsafe { (&*info, &mut *names.cast::<Vec<Vec<u8>>>()) };
-        if !info.dlpi_name.is_null() {
-            // SAFETY: the name ends in 0 and lives as long as this call.
-            let name = unsafe { CStr::from_ptr(info.dlpi_name) };
-            if !name.is_empty() {
-                let mut copy = Vec::new();
-                let noted = memory::extend(&mut copy, name.to_bytes_with_nul()).and_then(|()| memory::push(names, copy));
-                return c_int::from(noted.is_err());
-            }
-        }
-        0
-    }
-    // The objects are opened after the walk: during it the loader's lock is held.
-    let mut names = Vec::new();
-    // SAFETY: `collect` has the signature that is expected and gets the vector it expects.
-    let ended = unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut names).cast()) };
-    (ended == 0).then_some(names)
 }
 
 #[cfg(test)]
@@ -452,8 +400,6 @@ mod tests {
 
     #[test]
     fn loaded_objects_can_be_opened() {
-        let names = loaded_objects().expect("memory");
-        let open = |name: &Vec<u8>| Library::open(CStr::from_bytes_with_nul(name).expect("a C string"));
-        assert!(names.iter().any(|name| open(name).is_some()), "{names:?}");
+        assert!(Object::all().expect("memory").count() > 0);
     }
 }

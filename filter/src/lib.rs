@@ -37,8 +37,13 @@ mod float_environment;
 mod h5api;
 /// Texts of errors.
 mod message;
-/// What NCZarr calls.
+/// What NCZarr calls. It frees what it is given with the C library's own function, which on Windows may be that of another library.
+#[cfg(not(windows))]
 mod nczarr;
+/// What the plugin asks of the system, where systems differ. GPUs are used on Linux alone: see `backend::auto`.
+#[cfg_attr(windows, path = "platform/windows.rs")]
+#[cfg_attr(not(windows), path = "platform/unix.rs")]
+mod platform;
 
 use std::ffi::c_void;
 
@@ -102,6 +107,7 @@ pub extern "C" fn H5PLget_plugin_info() -> *const c_void {
 }
 
 /// Gives NCZarr the codec's `NCZ_codec_t`.
+#[cfg(not(windows))]
 // SAFETY: NCZarr prescribes name and signature; for the rest as above.
 #[unsafe(no_mangle)]
 pub extern "C" fn NCZ_get_codec_info() -> *const c_void {

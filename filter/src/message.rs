@@ -4,6 +4,8 @@ use std::ffi::CStr;
 use std::fmt::{self, Write as _};
 use std::io;
 
+use crate::platform;
+
 /// Longest message in bytes, with the 0 behind it: twice as long as the longest refusal of this crate.
 const ROOM: usize = 4096;
 
@@ -58,11 +60,6 @@ impl<const SIZE: usize> fmt::Write for Message<SIZE> {
 pub(crate) struct OsError(pub(crate) i32);
 
 impl OsError {
-    /// The `errno` of the calling thread's last failed call.
-    pub(crate) fn last() -> Self {
-        Self::of(&io::Error::last_os_error())
-    }
-
     pub(crate) fn of(error: &io::Error) -> Self {
         Self(error.raw_os_error().unwrap_or(0))
     }
@@ -70,11 +67,7 @@ impl OsError {
 
 impl fmt::Display for OsError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = [0u8; 256];
-        // SAFETY: the room is as long as announced; the text written ends in 0.
-        unsafe { libc::strerror_r(self.0, text.as_mut_ptr().cast(), text.len()) };
-        let text = CStr::from_bytes_until_nul(&text).unwrap_or_default().to_str().unwrap_or_default();
-        write!(formatter, "{text} (os error {})", self.0)
+        platform::describe_error(self.0, formatter)
     }
 }
 

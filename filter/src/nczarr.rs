@@ -14,7 +14,6 @@ use crate::FILTER_ID;
 use crate::backend;
 use crate::callbacks::complete;
 use crate::cd_values::{self, CdValues};
-use crate::chunk_buffer::Allocation;
 use crate::fence::{Failure, contain};
 use crate::h5api::Library;
 
@@ -223,7 +222,12 @@ unsafe fn words_of<'a>(count: usize, words: *const c_uint) -> &'a [c_uint] {
 
 /// A copy that netCDF frees.
 fn in_c_memory<T: Copy>(values: &[T]) -> Result<*mut T> {
-    let copy = Allocation::zeroed(size_of_val(values))?.into_raw().cast::<T>();
+    let bytes = size_of_val(values);
+    // SAFETY: malloc takes any length.
+    let copy = unsafe { libc::malloc(bytes) }.cast::<T>();
+    if copy.is_null() {
+        return Err(Error::OutOfMemory { bytes: bytes as u64 });
+    }
     // SAFETY: the memory is as long as the values, and aligned for any type.
     unsafe { copy.copy_from_nonoverlapping(values.as_ptr(), values.len()) };
     Ok(copy)

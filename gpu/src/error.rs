@@ -28,9 +28,12 @@ pub enum Error {
     Refused,
 }
 
-/// The error of a build that had no nvcc.
+/// The error of a build that had no nvcc, or that is for another system than Linux.
 pub(crate) fn kernels_not_built() -> Error {
-    Error::Unavailable(Reason::from("this build has no GPU kernels: it was made without nvcc (see README, GPU)"))
+    Error::Unavailable(Reason::from(match cfg!(target_os = "linux") {
+        true => "this build has no GPU kernels: it was made without nvcc (see README, GPU)",
+        false => "GPUs are used on Linux alone",
+    }))
 }
 
 /// A reason as a text. Where there is no memory for the text, the reason says so instead.

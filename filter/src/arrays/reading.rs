@@ -3,7 +3,6 @@
 use std::fmt;
 use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::FileExt as _;
 
 use quire_codec::{Unverified, memory};
 use quire_gpu::{ChunkRoom, Staging};
@@ -18,6 +17,7 @@ use crate::callbacks::check_layout;
 use crate::fence::{Buffers, Failure, with_kept_buffers};
 use crate::h5api::chunks::Location;
 use crate::message::OsError;
+use crate::platform;
 
 /// A read: where chunks come from, and where their values go.
 pub(super) struct Reading {
@@ -150,7 +150,7 @@ fn read_from(file: &File, location: Location, fetched: &mut Fetched) -> Outcome<
     let length = usize::try_from(location.bytes).map_err(|_| quire_codec::Error::OutOfMemory { bytes: location.bytes })?;
     memory::resize(&mut fetched.bytes, length)?;
     fetched.mask = location.mask;
-    file.read_exact_at(&mut fetched.bytes, location.address).map_err(|error| {
+    platform::read_exact_at(file, &mut fetched.bytes, location.address).map_err(|error| {
         let Location { address, bytes, .. } = location;
         let reason: &dyn fmt::Display =
             if error.raw_os_error().is_some() { &OsError::of(&error) } else { &"the file ends before" };

@@ -9,12 +9,12 @@ use super::settings::{Backend, Settings};
 use super::{Obstacle, say_once};
 use crate::dictionary;
 use crate::fence::Failure;
+use crate::platform::Object;
 
 /// The number of the GPU in whose memory an address is; `None` for the host's memory. Loads no driver: where the process has none, no address is of a GPU.
 pub(crate) fn gpu_of(address: u64) -> Option<usize> {
-    // SAFETY: finds a library that is loaded already; nothing of it is run. The handle is never closed, as the driver stays anyway.
-    let driver = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-    if driver.is_null() { None } else { quire_gpu::device_of_address(address) }
+    let _driver = Object::loaded(c"libcuda.so.1")?;
+    quire_gpu::device_of_address(address)
 }
 
 /// The number of the GPU that has the chunks, all of which are of one.

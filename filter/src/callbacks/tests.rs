@@ -1,6 +1,7 @@
 //! The callbacks, called as C calls them. No HDF5 library is in this process: reports go to stderr, and everything else must work.
 
 use super::*;
+use crate::chunk_buffer::Allocation;
 use quire_codec::{ByteOrder, Coding, Header, Scalar, Shape};
 
 const READ: c_uint = H5Z_FLAG_REVERSE;
@@ -9,6 +10,10 @@ const BOUND: f64 = 1e-3;
 /// 1e-3, then 3 x 5 values of binary32.
 const WORDS: [c_uint; 6] = [1, 3539053052, 1062232653, 0x5101_0002, 3, 5];
 const CHUNK_BYTES: usize = 3 * 5 * 4;
+
+fn heap() -> Heap {
+    Heap::of_caller(std::ptr::null()).expect("malloc's")
+}
 
 /// A buffer as HDF5 has it.
 struct CBuffer {
@@ -20,7 +25,7 @@ impl CBuffer {
     /// `bytes` at the start of a buffer of `size` bytes.
     fn new(bytes: &[u8], size: usize) -> Self {
         assert!(bytes.len() <= size);
-        let mut allocation = Allocation::zeroed(size).expect("memory");
+        let mut allocation = Allocation::zeroed(size, heap()).expect("memory");
         allocation.bytes_mut().fill(0xa5);
         allocation.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
         Self { address: allocation.into_raw(), size }
@@ -49,7 +54,7 @@ impl CBuffer {
     /// The first bytes as the filter has them.
     fn chunk(&mut self, nbytes: usize) -> ChunkBuffer<'_> {
         // SAFETY: as C would call it.
-        unsafe { ChunkBuffer::from_raw(nbytes, &mut self.size, &mut self.address) }.expect("a chunk")
+        unsafe { ChunkBuffer::from_raw(nbytes, &mut self.size, &mut self.address, heap()) }.expect("a chunk")
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs::File;
-use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::ptr::null_mut;
 
 use hdf5_sys::h5::{herr_t, hsize_t};
@@ -14,6 +13,7 @@ use quire_codec::{MOST_ELEMENT_BYTES, memory};
 use super::{Library, MAX_DATASPACE_RANK, Outcome};
 use crate::fence::Failure;
 use crate::message::{Lossy, OsError};
+use crate::platform;
 
 /// `H5P_DEFAULT`
 pub(super) const DEFAULT: hid_t = 0;
@@ -226,16 +226,10 @@ impl Library {
         // SAFETY: this driver gives the address of its descriptor, an int, which is there as long as the file is open.
         let descriptor = unsafe { address.cast::<c_int>().read() };
         // One of our own: HDF5 may close the file while threads read.
-        // SAFETY: takes numbers.
-        let own = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 0) };
-        if own < 0 {
-            return Err(Failure::hdf5(format_args!(
-                "the file's descriptor {descriptor} cannot be duplicated: {}",
-                OsError::last()
-            )));
-        }
-        // SAFETY: just made, and nobody else's.
-        Ok(Some(File::from(unsafe { OwnedFd::from_raw_fd(own) })))
+        platform::duplicate(descriptor).map_err(|error| {
+            let reason = OsError::of(&error);
+            Failure::hdf5(format_args!("the file's descriptor {descriptor} cannot be duplicated: {reason}"))
+        })
     }
 
     /// Makes calls whose errors HDF5 does not print, though the program may want that.

@@ -23,8 +23,9 @@ use std::time::{Duration, Instant};
 
 use quire_gpu::{Card, Contexts, Device};
 
+use super::Wait;
 use super::card_file::{CardFile, NoFile};
-use super::{Direction, Obstacle, log_once};
+use crate::backend::{Direction, log_once};
 
 /// How long a process that has found no place leaves the card to others.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -62,7 +63,7 @@ fn places(contexts: Contexts, direction: Direction, chunk_bytes: usize) -> Place
 }
 
 /// Leave to use the card, until this is dropped.
-pub(super) struct Turn(Option<(&'static SharedCard, Instant)>);
+pub(in crate::backend) struct Turn(Option<(&'static SharedCard, Instant)>);
 
 /// The card of this process, which uses one; `None` inside where it cannot be locked, so that every chunk goes there.
 static CARD: OnceLock<Option<SharedCard>> = OnceLock::new();
@@ -92,7 +93,7 @@ pub(super) fn known() -> Option<&'static SharedCard> {
 }
 
 /// When chunks go to the card, in words, as `quire_info` and `quire doctor` say it.
-pub(super) fn describe(device: &'static Device) -> &'static str {
+pub(in crate::backend) fn describe(device: &'static Device) -> &'static str {
     match (shared(device.card()), device.card().contexts()) {
         (Some(_), Contexts::ShareByMps) => "unless many other processes keep it busy, as processes share it by MPS",
         (Some(_), _) => "unless other processes keep it busy",
@@ -102,14 +103,14 @@ pub(super) fn describe(device: &'static Device) -> &'static str {
 
 impl Turn {
     /// Leave for a chunk, if the card is free for it.
-    pub(super) fn take(device: &'static Device, direction: Direction, chunk_bytes: usize) -> Result<Self, Obstacle> {
+    pub(in crate::backend) fn take(device: &'static Device, direction: Direction, chunk_bytes: usize) -> Result<Self, Wait> {
         let Some(card) = shared(device.card()) else { return Ok(Self::without_lock()) };
         let is_held = card.take(places(device.card().contexts(), direction, chunk_bytes))?;
         Ok(Self(is_held.then(|| (card, Instant::now()))))
     }
 
     /// Leave to use a card that this process does not lock.
-    pub(super) fn without_lock() -> Self {
+    pub(in crate::backend) fn without_lock() -> Self {
         Self(None)
     }
 }
@@ -164,11 +165,11 @@ impl SharedCard {
     }
 
     /// Takes a place for one more thread, without waiting. False where the system refuses to lock: then nothing is held, and the card is used.
-    fn take(&self, places: Places) -> Result<bool, Obstacle> {
+    fn take(&self, places: Places) -> Result<bool, Wait> {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         if users.threads == 0 {
             if users.asks_again.is_some_and(|time| Instant::now() < time) {
-                return Err(Obstacle::Busy);
+                return Err(Wait::Busy);
             }
             users.asks_again = None;
             if let Some(left) = users.left.take() {
@@ -194,7 +195,7 @@ impl SharedCard {
             users.byte = others.into_iter().find(|&byte| self.file.try_lock_byte(byte).unwrap_or(false));
             if !users.has_first && users.byte.is_none() {
                 users.asks_again = Instant::now().checked_add(self.pause);
-                return Err(Obstacle::Busy);
+                return Err(Wait::Busy);
             }
         }
         users.threads += 1;
@@ -270,20 +271,20 @@ mod tests {
         let open = || shared_file(&path, Duration::ZERO);
         let (ours, theirs, third) = (open(), open(), open());
         assert_eq!([ours.take(Each(1)).ok(), ours.take(Each(1)).ok()], [Some(true), Some(true)]);
-        assert!(matches!(theirs.take(Each(1)), Err(Obstacle::Busy)));
+        assert!(matches!(theirs.take(Each(1)), Err(Wait::Busy)));
         ours.give_back();
-        assert!(matches!(theirs.take(Each(1)), Err(Obstacle::Busy)), "a thread is still there");
+        assert!(matches!(theirs.take(Each(1)), Err(Wait::Busy)), "a thread is still there");
         assert_eq!(
             [theirs.take(Each(2)).ok(), theirs.take(Each(1)).ok()],
             [Some(true), Some(true)],
             "the second place, and then the process is there"
         );
-        assert!(matches!(third.take(Each(2)), Err(Obstacle::Busy)));
+        assert!(matches!(third.take(Each(2)), Err(Wait::Busy)));
         assert_eq!(third.take(Each(4)).ok(), Some(true));
         ours.give_back();
         theirs.give_back();
         assert_eq!(ours.take(Each(1)).ok(), Some(true));
-        assert!(matches!(open().take(Each(2)), Err(Obstacle::Busy)), "a thread is still in the second place");
+        assert!(matches!(open().take(Each(2)), Err(Wait::Busy)), "a thread is still in the second place");
         theirs.give_back();
         assert_eq!(theirs.take(Each(2)).ok(), Some(true));
         std::fs::remove_file(path).expect("there");
@@ -296,9 +297,9 @@ mod tests {
         let open = |pause| shared_file(&path, pause);
         let (ours, patient, quick) = (open(Duration::ZERO), open(Duration::from_secs(600)), open(Duration::from_millis(1)));
         assert_eq!(ours.take(Each(1)).ok(), Some(true));
-        assert!([&patient, &quick].iter().all(|lock| matches!(lock.take(Each(1)), Err(Obstacle::Busy))));
+        assert!([&patient, &quick].iter().all(|lock| matches!(lock.take(Each(1)), Err(Wait::Busy))));
         ours.give_back();
-        assert!(matches!(patient.take(Each(1)), Err(Obstacle::Busy)), "the place is free, and the pause is not over");
+        assert!(matches!(patient.take(Each(1)), Err(Wait::Busy)), "the place is free, and the pause is not over");
         std::thread::sleep(Duration::from_millis(2));
         assert_eq!(quick.take(Each(1)).ok(), Some(true));
         assert_eq!(quick.take(Each(1)).ok(), Some(true), "another thread");

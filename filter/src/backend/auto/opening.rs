@@ -46,8 +46,9 @@ use std::time::Duration;
 use quire_codec::{THREAD_STACK, memory};
 
 use super::claim::Claim;
-use super::settings::Choice;
-use super::{Obstacle, log_once, turn};
+use super::{Wait, turn};
+use crate::backend::log_once;
+use crate::backend::settings::Choice;
 
 /// The CPU's work on chunks that are for a GPU after which it is opened; see the module's text.
 pub(super) const OPEN_AFTER: Duration = Duration::from_millis(50);
@@ -82,7 +83,7 @@ thread_local! {
 }
 
 /// Counts the CPU's work on a chunk that is for a GPU.
-pub(super) fn note_work(choice: Choice, taken: Duration) {
+pub(in crate::backend) fn note_work(choice: Choice, taken: Duration) {
     if let Some(card) = turn::known() {
         card.note_work_elsewhere(taken);
     }
@@ -98,20 +99,20 @@ pub(super) fn note_work(choice: Choice, taken: Duration) {
 ///
 /// # Errors
 /// Why the CPU has this chunk.
-pub(super) fn open_if_it_pays(choice: Choice) -> Result<(), Obstacle> {
+pub(in crate::backend) fn open_if_it_pays(choice: Choice) -> Result<(), Wait> {
     match STATE.load(Ordering::Acquire) {
-        _ if ENDS.load(Ordering::Relaxed) => return Err(Obstacle::Ending),
+        _ if ENDS.load(Ordering::Relaxed) => return Err(Wait::Ending),
         OVER => return Ok(()),
         // A child that was forked meanwhile has no such thread; what becomes of its calls is for the device to say.
         RUNNING if PROCESS.load(Ordering::Relaxed) != std::process::id() => return Ok(()),
-        RUNNING => return Err(Obstacle::Opening),
+        RUNNING => return Err(Wait::Opening),
         _ => {}
     }
     if !BESIDE {
         return Ok(());
     }
     if SPENT.load(Ordering::Relaxed) < OPEN_AFTER.as_nanos() as u64 {
-        return Err(Obstacle::LittleWork);
+        return Err(Wait::LittleWork);
     }
     // The device has the reason. A child shares its parent's locks, and would unlock them.
     if quire_gpu::is_forked() {
@@ -142,28 +143,28 @@ impl Gate {
 }
 
 /// Opens the GPU beside the caller, who has the CPU for his chunk.
-fn begin(choice: Choice) -> Result<(), Obstacle> {
+fn begin(choice: Choice) -> Result<(), Wait> {
     PROCESS.store(std::process::id(), Ordering::Relaxed);
     if STATE.compare_exchange(WAITING, RUNNING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-        return Err(Obstacle::Opening);
+        return Err(Wait::Opening);
     }
     // By the thread that changed the state alone: the threads of a process share the files, and with them the locks.
-    let refused = |obstacle| {
+    let refused = |wait| {
         STATE.store(WAITING, Ordering::Release);
-        Err(obstacle)
+        Err(wait)
     };
-    let Some(claim) = Claim::on_known_card() else { return refused(Obstacle::Full) };
+    let Some(claim) = Claim::on_known_card() else { return refused(Wait::Full) };
     // The compiler may leave out memory that nobody uses.
     if memory::reserve(std::hint::black_box(&mut Vec::<u8>::new()), LEAST_MEMORY).is_err() {
         drop(claim);
-        return refused(Obstacle::LowMemory);
+        return refused(Wait::LowMemory);
     }
     if !Gate::of_this_machine().try_enter() {
         drop(claim);
-        return refused(Obstacle::OthersOpen);
+        return refused(Wait::OthersOpen);
     }
     match spawn(choice, claim) {
-        Ok(()) => Err(Obstacle::Opening),
+        Ok(()) => Err(Wait::Opening),
         Err(error) => {
             log_once(format_args!(
                 "no thread could be started to open the GPU beside the CPU's work, which waits for it: {error}"
@@ -185,7 +186,7 @@ impl Drop for End {
 }
 
 /// Notes that the caller has asked for the GPU and waited for it, so that no thread is started for that.
-pub(super) fn note_opened_by_caller() {
+pub(in crate::backend) fn note_opened_by_caller() {
     let _ = STATE.compare_exchange(WAITING, OVER, Ordering::AcqRel, Ordering::Relaxed);
 }
 
