@@ -1,4 +1,5 @@
-"""The filter for variables of netCDF4. Its own `createVariable` has only the filters that it knows by name.
+"""The filter for variables of netCDF4, in netCDF-4 files and in zarr (`file:///folder#mode=zarr,file`). netCDF4's own `createVariable` has only the filters
+that it knows by name.
 
 The calls go to the netCDF-C library that netCDF4 has loaded.
 """
@@ -6,6 +7,7 @@ The calls go to the netCDF-C library that netCDF4 has loaded.
 from __future__ import annotations
 
 import ctypes
+import os
 import warnings
 from typing import Any
 
@@ -13,6 +15,7 @@ import netCDF4
 import numpy as np
 from netCDF4 import _netCDF4
 
+from .library import PLUGIN_FOLDER
 from .messages import short
 from .options import FILTER_ID
 from .registration import register
@@ -24,6 +27,12 @@ _NOT_FOUND = -136  # NC_ENOFILTER
 register()
 
 
+class _PluginFolders(ctypes.Structure):
+    """netCDF-C's `NCPluginList`."""
+
+    _fields_ = [("count", ctypes.c_size_t), ("folders", ctypes.POINTER(ctypes.c_char_p))]
+
+
 def _library() -> ctypes.CDLL:
     """netCDF-C, by way of the extension module that links it."""
     library = ctypes.CDLL(_netCDF4.__file__)
@@ -31,6 +40,19 @@ def _library() -> ctypes.CDLL:
         raise OSError(f"netCDF-C {netCDF4.__netcdf4libversion__} has no nc_def_var_filter: it must be 4.6.0 or newer")
     library.nc_strerror.restype = ctypes.c_char_p
     return library
+
+
+def _name_the_plugin_to_nczarr() -> None:
+    """Adds the package's plugin to those that netCDF-C, from 4.9.3 on, looks for when it first reads or writes zarr."""
+    library, found = _library(), _PluginFolders()
+    if not hasattr(library, "nc_plugin_path_set") or library.nc_plugin_path_get(ctypes.byref(found)):
+        return
+    folders = [*(found.folders[number] for number in range(found.count)), os.fsencode(PLUGIN_FOLDER)]
+    named = (ctypes.c_char_p * len(folders))(*folders)
+    library.nc_plugin_path_set(ctypes.byref(_PluginFolders(len(folders), named)))
+
+
+_name_the_plugin_to_nczarr()
 
 
 def def_var_filter(variable: Any, quire: Quire | str) -> None:
