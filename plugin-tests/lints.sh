@@ -15,6 +15,7 @@ cargo fmt --all --check
 # hdf5-sys looks at libhdf5-dev's headers, so nothing compiles without it.
 need_apt gcc libc6-dev pkg-config libhdf5-dev
 [[ "${NVCC:-}" == none ]] || need_nvcc
+export CUDAARCHS=80 # as run.sh has it: another one would have the kernels compiled anew
 # In the release profile, and with the dependencies of tests and examples, as run.sh builds: else build scripts would run twice, and with them the kernels.
 step "clippy"
 cargo clippy --workspace --all-targets --release -- -D warnings

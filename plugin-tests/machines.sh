@@ -19,6 +19,7 @@ rustup target add aarch64-unknown-linux-gnu s390x-unknown-linux-gnu
 
 step "this machine's plugin"
 [[ "${NVCC:-}" == none ]] || need_nvcc
+export CUDAARCHS=80 # as run.sh has it: another one would have the kernels compiled anew
 plugin="$(build_plugin --workspace --all-targets)" # as in run.sh, so that it is built once
 target="$(dirname "$(dirname "$plugin")")"
 clients="$PWD/plugin-tests"
