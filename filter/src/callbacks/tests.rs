@@ -1,6 +1,7 @@
 //! The callbacks, called as C calls them. No HDF5 library is in this process: reports go to stderr, and everything else must work.
 
 use super::*;
+use crate::chunk_buffer::Allocation;
 use quire_codec::{ByteOrder, Coding, Header, Scalar, Shape};
 
 const READ: c_uint = H5Z_FLAG_REVERSE;
