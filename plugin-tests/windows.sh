@@ -18,7 +18,7 @@ rustup target add "$rust"
 
 step "this machine's plugin"
 plugin="$(take_plugin)"
-target="${CARGO_TARGET_DIR:-$PWD/target}"
+target="$(realpath -m "${CARGO_TARGET_DIR:-target}")"
 folder="$target/windows"
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
