@@ -1,8 +1,6 @@
 //! Datasets of the user's files: found by name, and read block by block, as the filter would be given chunks.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
@@ -17,6 +15,7 @@ use crate::library::chunks;
 use crate::library::links::{self, ObjectKind, Token, Tree, object_by_name};
 use crate::library::numbers::Numbers;
 use crate::library::process::note_reading;
+use crate::library::system;
 use crate::names::Name;
 use crate::output::Skipped;
 use crate::slabs::Chunks;
@@ -45,8 +44,8 @@ pub(crate) struct Named {
 /// Splits a user's `FILE`, `FILE:/path` or `FILE/path` into the file and the path in it.
 #[must_use]
 pub(crate) fn file_and_path(name: &OsStr) -> (&Path, &[u8]) {
-    let bytes = name.as_bytes();
-    let file = |end: usize| Path::new(OsStr::from_bytes(&bytes[..end]));
+    let bytes = name.as_encoded_bytes();
+    let file = |end: usize| Path::new(system::os_str(&bytes[..end]));
     // The name of an existing file may contain a colon.
     if Path::new(name).is_file() {
         return (Path::new(name), b"/");
@@ -102,7 +101,7 @@ pub(crate) fn find_in(path: &Path, inside: &Name, name: &Name) -> Result<Vec<Nam
 pub(crate) fn open(path: &Path) -> Result<File> {
     let name = Name::from(path);
     match path.metadata().map(|found| found.file_type()) {
-        Ok(kind) if kind.is_file() || kind.is_block_device() => {}
+        Ok(kind) if kind.is_file() || system::is_block_device(kind) => {}
         Ok(_) => bail!("{name}: it is a folder, a pipe or a device, not a file"),
         Err(_) => bail!("{name}: there is no such file"),
     }

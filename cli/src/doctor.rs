@@ -14,6 +14,7 @@ use quire_codec::stages::header;
 use serde::Serialize;
 use serde_json::json;
 
+use crate::library::system::LIBRARY_NAME;
 use crate::library::{chunks, plugins};
 use crate::names::Name;
 use crate::output::{Outcome, print_json, say};
@@ -35,8 +36,6 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// File name of the plugin.
-const LIBRARY_NAME: &str = "libh5zquire.so";
 /// The environment variables that change how HDF5 finds the plugin or how the plugin works.
 const VARIABLES: [&str; 8] = [
     "HDF5_PLUGIN_PATH",

@@ -6,7 +6,13 @@ pub(crate) mod links;
 pub(crate) mod numbers;
 pub(crate) mod objects;
 pub(crate) mod plugins;
+#[cfg_attr(windows, path = "library/process/windows.rs")]
+#[cfg_attr(not(windows), path = "library/process/unix.rs")]
 pub(crate) mod process;
+/// What the program asks of the system, where systems differ.
+#[cfg_attr(windows, path = "library/system/windows.rs")]
+#[cfg_attr(not(windows), path = "library/system/unix.rs")]
+pub(crate) mod system;
 pub(crate) mod values;
 
 use std::ffi::c_int;

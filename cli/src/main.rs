@@ -31,14 +31,12 @@ mod verify;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, stderr};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use library::process::{self, End};
+use library::process::{self, End, Signal};
 use names::{Name, escape};
-use nix::sys::signal::Signal;
 use output::{Outcome, complain};
 
 /// The command line of H5Z-Quire, the HDF5 filter that compresses within an error bound
@@ -81,7 +79,7 @@ fn parse_arguments() -> Arguments {
     let given: Vec<OsString> = std::env::args_os().collect();
     parsed(&given).unwrap_or_else(|error| {
         // clap quotes arguments in its errors. It parses escaped ones for that, so that no control character reaches the terminal.
-        let shown: Vec<OsString> = given.iter().map(|argument| escape(argument.as_bytes()).into()).collect();
+        let shown: Vec<OsString> = given.iter().map(|argument| escape(argument.as_encoded_bytes()).into()).collect();
         parsed(&shown).err().unwrap_or(error).exit()
     })
 }
@@ -121,11 +119,10 @@ fn main() -> ExitCode {
 /// The error message for a child process that a signal ended: the signal, the dataset it was reading, and the state of the output files.
 fn killed(signal: Signal, reading: Option<&Name>, outputs: &[PathBuf]) -> String {
     let on_reading = reading.map(|name| format!(" on reading {name}")).unwrap_or_default();
-    let number = signal as i32;
     let mut text = if process::is_crash(signal) {
-        format!("HDF5 crashed{on_reading} (signal {number}, {signal}): the file is probably damaged")
+        format!("HDF5 crashed{on_reading} ({}): the file is probably damaged", process::describe(signal))
     } else {
-        format!("this program was ended{on_reading} (signal {number}), as the system does where memory has run out")
+        format!("this program was ended{on_reading} ({}), as the system does where memory has run out", process::describe(signal))
     };
     let is_there = |output: &PathBuf| output.symlink_metadata().is_ok();
     match outputs {

@@ -2,7 +2,6 @@
 
 use std::ffi::{CStr, CString, OsStr};
 use std::fmt;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use serde::{Serialize, Serializer};
@@ -57,7 +56,7 @@ impl Name {
 
     /// `FILE:/path` of an object.
     pub(crate) fn in_file(&self, file: &Path) -> Self {
-        Self::new([file.as_os_str().as_bytes(), b":", self.as_bytes()].concat())
+        Self::new([file.as_os_str().as_encoded_bytes(), b":", self.as_bytes()].concat())
     }
 
     pub(crate) fn as_bytes(&self) -> &[u8] {
@@ -83,7 +82,7 @@ impl Serialize for Name {
 
 impl<T: AsRef<OsStr> + ?Sized> From<&T> for Name {
     fn from(name: &T) -> Self {
-        Self::new(name.as_ref().as_bytes())
+        Self::new(name.as_ref().as_encoded_bytes())
     }
 }
 

@@ -9,16 +9,15 @@
 //! file of that name is begun. HDF5 locks the file itself by the same means, so the lock must be another file.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use tempfile::{Builder, TempDir, TempPath};
 
+use crate::library::system;
 use crate::names::Name;
 
 const LOCK: &str = "quire.lock";
@@ -58,7 +57,7 @@ fn begin_in(parent: &Path, name: &OsStr) -> Result<Part> {
         match lock.try_lock() {
             // Another process has taken the folder for one that was left: before it was locked, or between that and now.
             Err(TryLockError::WouldBlock) => continue,
-            Ok(()) if lock.metadata().is_ok_and(|found| found.nlink() == 0) => continue,
+            Ok(()) if system::is_removed(&lock) => continue,
             // Some file systems have no locks; nobody can lock the file there, so that nobody removes it either.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
@@ -84,13 +83,9 @@ impl Part {
 
     fn keep_as(self, path: &Path, force: bool) -> std::io::Result<()> {
         // Opened anew: HDF5 has written through a descriptor of its own.
-        let written = File::open(&self.file)?;
+        let written = system::open_for_sync(&self.file)?;
         match fs::metadata(path) {
-            Ok(replaced) if force => {
-                let is_same_group = written.metadata().is_ok_and(|written| written.gid() == replaced.gid());
-                let mode = replaced.mode() & if is_same_group { 0o777 } else { 0o707 };
-                written.set_permissions(Permissions::from_mode(mode))?;
-            }
+            Ok(replaced) if force => system::take_permissions(&written, &replaced)?,
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }
@@ -151,12 +146,17 @@ fn prefix(name: &OsStr) -> OsString {
 
 /// Whether a folder's name is one that [`begin`] makes for this file.
 fn is_part(folder: &OsStr, name: &OsStr) -> bool {
-    let random = folder.as_bytes().strip_prefix(prefix(name).as_bytes()).and_then(|rest| rest.strip_suffix(SUFFIX.as_bytes()));
+    let random = folder
+        .as_encoded_bytes()
+        .strip_prefix(prefix(name).as_encoded_bytes())
+        .and_then(|rest| rest.strip_suffix(SUFFIX.as_bytes()));
     random.is_some_and(|random| random.len() == RANDOM && random.iter().all(u8::is_ascii_alphanumeric))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
     use std::time::SystemTime;
 
     use super::*;

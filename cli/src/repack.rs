@@ -33,7 +33,7 @@ use crate::choice::Choice;
 use crate::compare::Difference;
 use crate::datasets;
 use crate::jobs::Jobs;
-use crate::library::{links, objects};
+use crate::library::{links, objects, system};
 use crate::names::Name;
 use crate::output::{Outcome, Table, complain, grouped, print_json, progress, say};
 use crate::part;
@@ -244,9 +244,7 @@ fn refuse_output(Job { input, output }: &Job<'_>, force: bool) -> Result<()> {
 }
 
 fn is_same_file(one: &Path, other: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
-    matches!((identity(one), identity(other)), (Ok(one), Ok(other)) if one == other)
+    matches!((system::identity(one), system::identity(other)), (Ok(one), Ok(other)) if one == other)
 }
 
 /// Writes the whole file, and gives notes on what could not be kept.

@@ -340,7 +340,7 @@ impl Settings {
         match obstacle {
             // These come and go, and threads meet them at different times.
             Obstacle::Auto(wait) if wait.comes_and_goes() => {
-                let also = if wait.is_for_others_chunks() { " as well" } else { "" };
+                let also = if wait.is_busy() { " as well" } else { "" };
                 log_once(format_args!("{} on the CPU{also}: {wait}", direction.name()));
             }
             _ if obstacle.is_surprise() && !self.log => {

@@ -60,7 +60,8 @@ pub(crate) fn read(path: &CStr) -> Result<UserDictionary> {
     UserDictionary::from_bytes(&bytes[..length]).map_err(|error| error.reworded(|error| refused(error)))
 }
 
-#[cfg(test)]
+/// With paths of Unix.
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
 

@@ -2,7 +2,7 @@
  *
  *     pairs FILE COPY
  *
- * Each group of FILE is copied. Its `compressed` is written again from `original`, with the same options, and `read` holds what FILE's `compressed` was read as.
+ * Each group of FILE is copied. Its `compressed` is written again from `original`, with the same options, and `read` has what FILE's `compressed` was read as.
  * Ends with 0 and the number of groups, or with 1 and the reason on standard error. */
 
 #include <hdf5.h>

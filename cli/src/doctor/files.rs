@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -15,6 +14,7 @@ use crate::filters::{NAME_ITS_FOLDER, not_found};
 use crate::inspect::small_chunks;
 use crate::library::objects::virtual_sources;
 use crate::library::process::note_reading;
+use crate::library::system;
 use crate::names::Name;
 use crate::output::grouped;
 
@@ -143,7 +143,7 @@ fn file_of_source(file: &Path, source: &Name) -> Option<PathBuf> {
     if source.as_bytes() == b"." {
         return Some(file.to_path_buf());
     }
-    let named = PathBuf::from(OsStr::from_bytes(&first_of_many(source.as_bytes())));
+    let named = PathBuf::from(system::os_str(&first_of_many(source.as_bytes())));
     if named.is_absolute() && named.is_file() {
         return Some(named);
     }
@@ -151,10 +151,10 @@ fn file_of_source(file: &Path, source: &Name) -> Option<PathBuf> {
     let relative = if named.is_absolute() { PathBuf::from(named.file_name()?) } else { named };
     let folder = file.parent().unwrap_or(Path::new(""));
     let prefixes = std::env::var_os("HDF5_VDS_PREFIX").unwrap_or_default();
-    let prefixes = prefixes.as_bytes().split(|&byte| byte == b':').filter(|prefix| !prefix.is_empty());
+    let prefixes = prefixes.as_encoded_bytes().split(|&byte| byte == b':').filter(|prefix| !prefix.is_empty());
     let of_prefix = |prefix: &[u8]| match prefix.strip_prefix(b"${ORIGIN}") {
-        Some(rest) => folder.join(OsStr::from_bytes(rest.strip_prefix(b"/").unwrap_or(rest))),
-        None => PathBuf::from(OsStr::from_bytes(prefix)),
+        Some(rest) => folder.join(system::os_str(rest.strip_prefix(b"/").unwrap_or(rest))),
+        None => PathBuf::from(system::os_str(prefix)),
     };
     let folders = prefixes.map(of_prefix).chain([folder.to_path_buf(), PathBuf::new()]);
     folders.map(|folder| folder.join(&relative)).find(|path| path.is_file())

@@ -1,8 +1,7 @@
 //! The folders that HDF5 searches for plugins, and the description of a plugin file.
 
 use std::error::Error as _;
-use std::ffi::{CStr, OsStr, c_int, c_void};
-use std::os::unix::ffi::OsStrExt as _;
+use std::ffi::{CStr, c_int};
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::slice::from_raw_parts;
@@ -12,9 +11,8 @@ use h5zquire::FILTER_ID;
 use hdf5_sys::h5pl::{H5PLget, H5PLget_loading_state, H5PLsize};
 use hdf5_sys::h5z::H5Z_class2_t;
 use libloading::{Library, Symbol};
-use nix::libc;
 
-use super::{check, locked};
+use super::{check, locked, system};
 use crate::names::{Name, escape};
 
 /// The plugin folders, in HDF5's search order.
@@ -33,7 +31,7 @@ pub(crate) fn folders() -> Result<Vec<PathBuf>> {
             let length = usize::try_from(length).ok();
             let length = length.with_context(|| format!("HDF5 does not say what its plugin folder {index} is"))?;
             name.truncate(length);
-            Ok(PathBuf::from(OsStr::from_bytes(&name)))
+            Ok(PathBuf::from(system::os_str(&name)))
         })
         .collect()
 }
@@ -70,17 +68,10 @@ pub(crate) fn load_filter(path: &Path) -> Result<(c_int, String)> {
 
 /// The plugin that HDF5 has loaded for this filter. HDF5 loads it as soon as it is asked whether the filter is there.
 pub(super) fn loaded() -> Option<PathBuf> {
-    unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, paths: *mut c_void) -> c_int {
-        // SAFETY: the system passes an `info` with a text that ends with a zero byte, and the pointer below, to a list that nobody else uses meanwhile.
-        let (name, paths) = unsafe { (CStr::from_ptr((*info).dlpi_name), &mut *paths.cast::<Vec<PathBuf>>()) };
-        paths.push(PathBuf::from(OsStr::from_bytes(name.to_bytes())));
-        0
-    }
-    let mut paths: Vec<PathBuf> = Vec::new();
-    // SAFETY: `collect` has the signature that is expected, and gets the list that it expects.
-    unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut paths).cast()) };
     // The program itself, which has no path, holds the filter's code, too, but none of its functions for others.
-    paths.into_iter().find(|path| path.is_absolute() && load_filter(path).is_ok_and(|(filter, _)| filter == FILTER_ID))
+    system::loaded_objects()
+        .into_iter()
+        .find(|path| path.is_absolute() && load_filter(path).is_ok_and(|(filter, _)| filter == FILTER_ID))
 }
 
 /// Opens a shared library. It is never closed, since HDF5 will load it again soon.

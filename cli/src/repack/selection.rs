@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
@@ -10,6 +9,7 @@ use quire_codec::options;
 
 use crate::datasets::{Named, find_in};
 use crate::library::links::Token;
+use crate::library::system;
 use crate::names::Name;
 
 /// Datasets of one file.
@@ -27,7 +27,7 @@ impl Selection {
     /// # Errors
     /// If it selects nothing.
     pub(super) fn add(&mut self, path: &OsStr, input: &Path, datasets: &[Named]) -> Result<()> {
-        let path = from_root(path.as_bytes());
+        let path = from_root(path.as_encoded_bytes());
         if path.as_bytes().iter().any(|byte| b"*?".contains(byte)) {
             let selected = datasets.iter().filter(|named| is_selected(path.as_bytes(), named.path.as_bytes()));
             let tokens: Vec<Token> = selected.map(|named| named.token).collect();
@@ -81,14 +81,14 @@ pub(super) struct Setting {
 /// # Errors
 /// Says what is invalid, and how it is written.
 pub(super) fn setting(text: &OsStr) -> Result<Setting> {
-    let (bytes, shown) = (text.as_bytes(), Name::from(text));
+    let (bytes, shown) = (text.as_encoded_bytes(), Name::from(text));
     let colon = bytes.iter().rposition(|&byte| byte == b':').filter(|&colon| colon > 0);
     let colon = colon.with_context(|| format!("--set {shown}: give PATH:OPTIONS, as in /t:abs=0.01"))?;
     let given = std::str::from_utf8(&bytes[colon + 1..]).ok();
     let given = given.with_context(|| format!("--set {shown}: its options are no text"))?;
     let parsed = (given != "none").then(|| options::parse(given)).transpose();
     let options = parsed.with_context(|| format!("--set {shown}"))?.map(|options| options::format(&options));
-    Ok(Setting { path: OsStr::from_bytes(&bytes[..colon]).to_owned(), options })
+    Ok(Setting { path: system::os_str(&bytes[..colon]).to_owned(), options })
 }
 
 #[cfg(test)]

@@ -39,8 +39,8 @@ impl Wait {
         !matches!(self, Self::LittleWork | Self::Ending)
     }
 
-    /// Whether the GPU is open, and has other processes' chunks.
-    pub(super) fn is_for_others_chunks(&self) -> bool {
+    /// Whether the GPU works for other processes.
+    pub(super) fn is_busy(&self) -> bool {
         matches!(self, Self::Busy)
     }
 }

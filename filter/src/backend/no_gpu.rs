@@ -17,7 +17,7 @@ impl Wait {
         match *self {}
     }
 
-    pub(super) fn is_for_others_chunks(&self) -> bool {
+    pub(super) fn is_busy(&self) -> bool {
         match *self {}
     }
 }

@@ -1,5 +1,6 @@
 //! The functions, called as C calls them.
 
+#[cfg(target_os = "linux")]
 mod hostile;
 
 use std::ffi::CString;

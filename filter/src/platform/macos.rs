@@ -1,6 +1,6 @@
 //! What differs between Linux and macOS, on macOS.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 use quire_codec::memory;
 
@@ -11,14 +11,20 @@ pub(super) fn stay_loaded(address: *const c_void) {
     std::mem::forget(Object::containing(address));
 }
 
+// SAFETY: their signatures in <mach-o/dyld.h>.
+unsafe extern "C" {
+    fn _dyld_image_count() -> u32;
+    fn _dyld_get_image_name(number: u32) -> *const c_char;
+}
+
 /// Names of the objects that the process has loaded, except for the program itself, each with the 0 at its end. `None` without memory for them.
 pub(super) fn loaded_objects() -> Option<Vec<Vec<u8>>> {
     const PROGRAM: u32 = 0;
     let mut names = Vec::new();
     // SAFETY: takes nothing.
-    for number in PROGRAM + 1..unsafe { libc::_dyld_image_count() } {
+    for number in PROGRAM + 1..unsafe { _dyld_image_count() } {
         // SAFETY: null for a number that is no object's any more.
-        let name = unsafe { libc::_dyld_get_image_name(number) };
+        let name = unsafe { _dyld_get_image_name(number) };
         if !name.is_null() {
             let mut copy = Vec::new();
             // SAFETY: the name ends in 0; another thread would have to unload the object at this moment.

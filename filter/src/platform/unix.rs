@@ -102,8 +102,8 @@ impl Heap {
     }
 }
 
-/// A pointer for each thread. The system's own call fails with an error number. `thread_local!` ends the process without memory: glibc allocates for a destructor,
-/// and for the values of a library that was loaded late at a thread's first access.
+/// A pointer for each thread, by a POSIX key, which fails with an error number. `thread_local!` ends the process without memory: glibc allocates for a
+/// destructor, and for the values of a library that was loaded late at a thread's first access.
 #[derive(Clone, Copy)]
 pub(crate) struct ThreadKey(libc::pthread_key_t);
 

@@ -7,7 +7,7 @@ use std::io::{self, Write as _};
 use std::os::windows::fs::FileExt as _;
 use std::ptr::null_mut;
 
-use quire_codec::Result;
+use quire_codec::{Error, Result};
 use windows_sys::Win32::Foundation::{FreeLibrary, HMODULE};
 use windows_sys::Win32::System::LibraryLoader::{GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS, GetModuleHandleExA, GetProcAddress};
 use windows_sys::Win32::System::Memory::{MEM_COMMIT, MEMORY_BASIC_INFORMATION, PAGE_GUARD, PAGE_NOACCESS, VirtualQuery};
@@ -87,7 +87,13 @@ impl Heap {
             // Unit tests call the filter without HDF5.
             return Ok(Self { resize: libc::realloc, free: libc::free });
         }
-        let library = Library::of_caller(return_address)?;
+        let library = Library::of_caller(return_address).map_err(|error| {
+            error.reworded(|_| {
+                Error::invalid(
+                    "the HDF5 that called the filter is not a DLL, and its memory is out of reach: use an HDF5 that is a DLL",
+                )
+            })
+        })?;
         // SAFETY: these are their signatures in every HDF5 since 1.8.15; nobody asks what H5free_memory returns.
         unsafe { Ok(Self { resize: library.function(c"H5resize_memory")?, free: library.function(c"H5free_memory")? }) }
     }

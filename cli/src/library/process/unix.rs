@@ -7,8 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
 use nix::libc::_exit;
-use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, kill, raise, signal};
+pub(crate) use nix::sys::signal::Signal;
+use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, kill, raise, signal};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getpid, getppid};
 
@@ -51,8 +51,8 @@ const FAILURE: u8 = 1;
 /// Runs work in a child process. This process must have one thread. The child ends when this process ends. If the system cannot fork, the work runs in this
 /// process.
 pub(crate) fn in_child(work: impl FnOnce() -> u8) -> End {
-    if let Ok(memory) = memfd_create("note", MFdFlags::MFD_CLOEXEC) {
-        let _ = NOTE.set(memory.into());
+    if let Some(note) = new_note() {
+        let _ = NOTE.set(note);
     }
     // The program's caller may have set SIGCHLD to be ignored, and the child's exit code would be lost.
     set_default(Signal::SIGCHLD);
@@ -80,6 +80,19 @@ pub(crate) fn in_child(work: impl FnOnce() -> u8) -> End {
     };
     // SAFETY: this ends the process. HDF5's cleanup is left out: closing the objects of a damaged file could crash after all output is printed.
     unsafe { _exit(code.into()) }
+}
+
+/// A file that has no name.
+#[cfg(target_os = "linux")]
+fn new_note() -> Option<File> {
+    use nix::sys::memfd::{MFdFlags, memfd_create};
+    memfd_create("note", MFdFlags::MFD_CLOEXEC).ok().map(File::from)
+}
+
+/// A file that has no name.
+#[cfg(not(target_os = "linux"))]
+fn new_note() -> Option<File> {
+    tempfile::tempfile().ok()
 }
 
 /// Waits for the child, and passes on the signals that ask for an end.
@@ -125,4 +138,10 @@ pub(crate) fn end_with_a_closed_pipe() {
 /// Whether a signal is one that a crash raises.
 pub(crate) fn is_crash(signal: Signal) -> bool {
     matches!(signal, Signal::SIGSEGV | Signal::SIGBUS | Signal::SIGABRT | Signal::SIGFPE | Signal::SIGILL)
+}
+
+/// A signal for a message: its number, and its name where it is a crash's.
+pub(crate) fn describe(signal: Signal) -> String {
+    let number = signal as i32;
+    if is_crash(signal) { format!("signal {number}, {signal}") } else { format!("signal {number}") }
 }
