@@ -17,7 +17,7 @@ use crate::datasets::{Found, Named, Sample, Source};
 use crate::jobs::Jobs;
 use crate::kept;
 use crate::names::Name;
-use crate::output::{Outcome, Table, complain, grouped, print_json, progress, say};
+use crate::output::{Outcome, complain, grouped, print_json, print_table, progress, say};
 use crate::slabs::{ReadChunk, each_chunk};
 
 /// Try bounds and chunk shapes on a sample of your data
@@ -245,10 +245,9 @@ fn small_chunks(Sample { source, block, .. }: &Sample<'_>) -> Option<SmallChunks
 
 fn print(trials: &[(&Sample<'_>, String, Trial)]) {
     let heading = ["dataset", "type", "chunks", "tried", "options", "ratio", "PSNR/dB", "largest error", "in MB/s", "out MB/s"];
-    let mut table = Table::new(&heading);
-    for (Sample { source, block, of_blocks, .. }, options, trial) in trials {
-        let tried = format!("{} of {}", trial.chunks, of_blocks);
+    let row = |(Sample { source, block, of_blocks, .. }, options, trial): &(&Sample<'_>, String, Trial)| {
         let type_name = source.numbers.scalar.to_string().to_lowercase();
+        let tried = format!("{} of {}", trial.chunks, of_blocks);
         let mut row = vec![source.name.to_string(), type_name, shape_text(block), tried, options.clone()];
         if trial.problem.is_none() {
             row.extend([
@@ -259,9 +258,9 @@ fn print(trials: &[(&Sample<'_>, String, Trial)]) {
                 format!("{:.0}", trial.speed(trial.decompressing)),
             ]);
         }
-        table.push(row);
-    }
-    table.print();
+        row
+    };
+    print_table(&heading, trials.iter().map(row).collect());
     let mut small: Vec<(Name, String)> =
         trials.iter().filter_map(|(sample, ..)| Some((sample.source.name.clone(), small_chunks(sample)?.to_string()))).collect();
     small.dedup();

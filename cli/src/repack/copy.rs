@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use hdf5::plist::LinkCreate;
-use hdf5::plist::link_create::CharEncoding;
 use hdf5::{CommittedDatatype, Dataset, Datatype, File, Location};
 use indicatif::ProgressBar;
 
@@ -15,7 +14,7 @@ use crate::datasets::written_boxes;
 use crate::library::links::{
     Link, ObjectKind, Token, Tree, attribute_names, copy_comment, open_attribute, open_dataset, open_group, open_object, token,
 };
-use crate::library::objects::{self, link_properties};
+use crate::library::objects;
 use crate::library::values::{Values, create_attribute, is_plain, transient};
 use crate::names::Name;
 
@@ -41,7 +40,7 @@ pub(super) fn copy(from: &File, to: &File, plan: &Plan, jobs: usize, bar: &Progr
     }
     let mut notes = copier.attributes_and_references()?;
     if let Some(staging) = staging {
-        objects::unlink(to, &staging)?;
+        to.unlink(&staging)?;
     }
     let tasks = copier.tasks;
     ensure!(tasks.len() == plan.tasks.len(), "datasets are gone: let no program write to the file while it is copied");
@@ -72,7 +71,7 @@ struct Copier<'a> {
 
 impl<'a> Copier<'a> {
     /// Copies committed datatypes into a temporary group and returns its path. A dataset or attribute may need a datatype before its link is copied.
-    fn stage_types(&mut self) -> Result<Option<Name>> {
+    fn stage_types(&mut self) -> Result<Option<String>> {
         let types: Vec<_> = self.tree.objects().filter(|&(_, kind, _)| kind == ObjectKind::Datatype).collect();
         if types.is_empty() {
             return Ok(None);
@@ -81,19 +80,20 @@ impl<'a> Copier<'a> {
         while self.from.link_exists(&name) {
             name.push('-');
         }
-        let link = link_properties(CharEncoding::Ascii)?;
+        let link = LinkCreate::try_new()?;
         self.to.create_group(&name)?;
         for (number, (path, _, token)) in types.into_iter().enumerate() {
             let staged = Name::new(format!("{name}/{number}"));
             objects::copy(&open_object(self.from, path)?, self.to, &staged, &link, None)?;
             self.types.insert(token, staged);
         }
-        Ok(Some(Name::new(name)))
+        Ok(Some(name))
     }
 
     /// Creates a link, and the object that it leads to if this is the first link to it.
     fn link(&mut self, link: &'a Link) -> Result<()> {
-        let (from, to, path, properties) = (self.from, self.to, &link.path, &link_properties(link.encoding)?);
+        let properties = &LinkCreate::build().char_encoding(link.encoding).finish()?;
+        let (from, to, path) = (self.from, self.to, &link.path);
         let Some((kind, token)) = link.object else { return objects::copy_link(link, from, to, properties) };
         let first = &self.tree.paths[&token];
         if first != path {
@@ -142,7 +142,7 @@ impl<'a> Copier<'a> {
     /// The same datatype for the new file: a committed one that has no path becomes one that is not.
     fn datatype(&self, datatype: &Datatype) -> Result<Datatype> {
         match self.staged(datatype)? {
-            Some(path) => objects::open_datatype(self.to, path),
+            Some(path) => Ok(open_object(self.to, path)?.as_datatype()?),
             None => transient(datatype),
         }
     }
