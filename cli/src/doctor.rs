@@ -141,16 +141,14 @@ fn hdf5_library() -> Finding {
 }
 
 fn environment() -> Vec<Finding> {
-    let set = VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
-    let mut findings: Vec<Finding> =
-        set.map(|(name, value)| Finding::well(ENVIRONMENT, format!("{name}={}", Name::from(&value)))).collect();
-    let known = |name: &str| VARIABLES.contains(&name) || name == "QUIRE_REQUIRE_CUDA";
-    for (name, _) in std::env::vars_os() {
-        let is_known = name.to_str().is_some_and(known);
-        let name = Name::from(&name);
-        if name.as_bytes().starts_with(b"QUIRE_") && !is_known {
+    let mut findings = Vec::new();
+    for (name, value) in std::env::vars_os() {
+        let shown = Name::from(&name);
+        if VARIABLES.iter().any(|&known| name == known) {
+            findings.push(Finding::well(ENVIRONMENT, format!("{shown}={}", Name::from(&value))));
+        } else if shown.as_bytes().starts_with(b"QUIRE_") && name != "QUIRE_REQUIRE_CUDA" {
             let remedy = format!("the variables are {}", VARIABLES[2..].join(", "));
-            findings.push(Finding::note(ENVIRONMENT, format!("{name} is set, but the filter has no such variable"), remedy));
+            findings.push(Finding::note(ENVIRONMENT, format!("{shown} is set, but the filter has no such variable"), remedy));
         }
     }
     if let Err(error) = h5zquire::check_environment() {

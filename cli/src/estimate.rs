@@ -13,7 +13,7 @@ use crate::advice::{SMALL_CHUNK, SmallChunks};
 use crate::arguments::{Bounds, Shape, refuse_arguments, shape, shape_text};
 use crate::choice::Choice;
 use crate::compare::{Difference, compare};
-use crate::datasets::{Found, Named, Sample, Source};
+use crate::datasets::{Found, Sample, Source};
 use crate::jobs::Jobs;
 use crate::kept;
 use crate::names::Name;
@@ -80,10 +80,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
     }
     let threads = arguments.jobs.count()?;
     let given: Vec<Options> = bounds.iter().map(|text| options::parse(text)).collect::<quire_codec::Result<_>>()?;
-    let found = Found::of(&arguments.sources, |named: Named| {
-        let is_named = named.is_named;
-        arguments.choice.source(named, is_named)
-    })?;
+    let found = Found::of(&arguments.sources, |named| arguments.choice.source(named, false))?;
     found.skipped.lines(arguments.verbose).iter().for_each(complain);
     let is_any = !found.sources.is_empty();
     ensure!(is_any, "there is nothing to try: no dataset is left that `quire repack` would compress");
@@ -153,7 +150,6 @@ fn try_all(sample: &Sample<'_>, all: &[Options], threads: usize, done: impl Fn()
 struct Room {
     workspace: Workspace,
     values: Vec<u8>,
-    stream: Vec<u8>,
     decoded: Vec<u8>,
     /// Whether a chunk was tried. The first try allocates the buffers, so it is repeated before its time counts.
     is_made: bool,
@@ -181,13 +177,17 @@ impl Room {
         let values = chunk.values(&mut self.values);
         self.decoded.resize(values.len(), 0);
         let start = Instant::now();
-        kept::compress(&mut self.workspace, values, &layout, &config, &source.missing, &mut self.stream)?;
+        let on_the_cpu = |config: &Config<'_>| {
+            let mut stream = Vec::new();
+            self.workspace.compress(values, &layout, config, &mut stream).map(|()| stream)
+        };
+        let (stream, _) = kept::compress(values, &layout, &config, &source.missing, on_the_cpu)?;
         let compressing = start.elapsed();
         let start = Instant::now();
-        self.workspace.decompress(&self.stream, &mut self.decoded)?;
+        self.workspace.decompress(&stream, &mut self.decoded)?;
         let decompressing = start.elapsed();
         let difference = compare(values, &self.decoded, source.elements(), Some(config.bound)).kept()?;
-        let (bytes, stored) = (values.len() as u64, self.stream.len() as u64);
+        let (bytes, stored) = (values.len() as u64, stream.len() as u64);
         Ok(Trial { chunks: 1, bytes, stored, compressing, decompressing, difference, problem: None })
     }
 }

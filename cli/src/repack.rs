@@ -12,7 +12,6 @@ mod check;
 mod copy;
 mod plan;
 mod selection;
-mod values;
 
 use std::ffi::OsString;
 use std::fs;

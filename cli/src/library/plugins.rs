@@ -1,18 +1,16 @@
 //! The folders that HDF5 searches for plugins, and the description of a plugin file.
 
 use std::error::Error as _;
-use std::ffi::{CStr, OsStr, c_int, c_void};
+use std::ffi::{CStr, OsStr, c_int};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::slice::from_raw_parts;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use h5zquire::FILTER_ID;
 use hdf5_sys::h5pl::{H5PLget, H5PLget_loading_state, H5PLsize};
 use hdf5_sys::h5z::H5Z_class2_t;
 use libloading::{Library, Symbol};
-use nix::libc;
 
 use super::{check, locked};
 use crate::names::{Name, escape};
@@ -68,23 +66,8 @@ pub(crate) fn load_filter(path: &Path) -> Result<(c_int, String)> {
     }
 }
 
-/// The plugin that HDF5 has loaded for this filter. HDF5 loads it as soon as it is asked whether the filter is there.
-pub(super) fn loaded() -> Option<PathBuf> {
-    unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, paths: *mut c_void) -> c_int {
-        // SAFETY: the system passes an `info` with a text that ends with a zero byte, and the pointer below, to a list that nobody else uses meanwhile.
-        let (name, paths) = unsafe { (CStr::from_ptr((*info).dlpi_name), &mut *paths.cast::<Vec<PathBuf>>()) };
-        paths.push(PathBuf::from(OsStr::from_bytes(name.to_bytes())));
-        0
-    }
-    let mut paths: Vec<PathBuf> = Vec::new();
-    // SAFETY: `collect` has the signature that is expected, and gets the list that it expects.
-    unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut paths).cast()) };
-    // The program itself, which has no path, holds the filter's code, too, but none of its functions for others.
-    paths.into_iter().find(|path| path.is_absolute() && load_filter(path).is_ok_and(|(filter, _)| filter == FILTER_ID))
-}
-
 /// Opens a shared library. It is never closed, since HDF5 will load it again soon.
-pub(super) fn open(path: &Path) -> Result<&'static Library> {
+fn open(path: &Path) -> Result<&'static Library> {
     // SAFETY: loading runs the library's constructors, as it does when HDF5 or h5dump load it.
     let library = unsafe { Library::new(path) };
     let library = library.map_err(|error| anyhow!("it cannot be loaded: {}", error.source().unwrap_or(&error)))?;
@@ -95,7 +78,7 @@ pub(super) fn open(path: &Path) -> Result<&'static Library> {
 ///
 /// # Safety
 /// The function must have the signature `F`.
-pub(super) unsafe fn symbol<F>(library: &'static Library, name: &str) -> Result<Symbol<'static, F>> {
+unsafe fn symbol<F>(library: &'static Library, name: &str) -> Result<Symbol<'static, F>> {
     // SAFETY: the caller's promise.
     let found = unsafe { library.get(name) };
     found.map_err(|_| anyhow!("it has no symbol {name}: it is not a plugin of HDF5, or another version of H5Z-Quire"))
@@ -118,7 +101,7 @@ pub(crate) fn info_of(path: &Path) -> Result<serde_json::Value> {
 
 /// `quire_bytes`: what a function of the plugin delivers.
 #[repr(C)]
-pub(super) struct Bytes {
+struct Bytes {
     address: *mut u8,
     length: usize,
 }
@@ -127,10 +110,7 @@ pub(super) struct Bytes {
 ///
 /// # Safety
 /// The function must deliver bytes as `h5z_quire.h` says, and `free` must be the plugin's `quire_free`.
-pub(super) unsafe fn delivered(
-    free: unsafe extern "C" fn(*mut Bytes),
-    function: impl FnOnce(*mut Bytes) -> c_int,
-) -> (c_int, Vec<u8>) {
+unsafe fn delivered(free: unsafe extern "C" fn(*mut Bytes), function: impl FnOnce(*mut Bytes) -> c_int) -> (c_int, Vec<u8>) {
     let mut bytes = Bytes { address: null_mut(), length: 0 };
     let status = function(&mut bytes);
     // SAFETY: the header promises so many bytes there, until they are freed, which it wants after every call.

@@ -33,10 +33,9 @@ pub(super) fn check(from: &File, written: &Path, plan: &Plan, jobs: usize, bar: 
     let files = Files { old: side(from)?, new: side(&to).context(UNREADABLE)? };
     files.links()?;
     let root = Name::from("/");
-    files.attributes(&root).map_err(|reason| not_as_before(&root, reason))?;
     let by_token = plan.by_token();
-    for (path, kind, token) in files.old.tree.objects() {
-        let is_compressed = by_token.contains_key(&token);
+    let objects = files.old.tree.objects().map(|(path, kind, token)| (path, kind, by_token.contains_key(&token)));
+    for (path, kind, is_compressed) in std::iter::once((&root, ObjectKind::Group, false)).chain(objects) {
         files.object(path, kind, is_compressed).map_err(|reason| not_as_before(path, reason))?;
     }
     compressed(&to, plan, jobs, bar)
