@@ -310,7 +310,8 @@ def test_whole_arrays_in_the_gpus_memory(gpu: Gpu, package: Environment) -> None
 
 
 def test_faults_of_arrays_in_the_gpus_memory(failing_gpu: Gpu, run: Runner) -> None:
-    run(sys.executable, HERE / "py/resident_faults.py", failing_gpu.library, ".", env=failing_gpu.driver)
+    settings = {**failing_gpu.driver, "PYTHONPATH": str(REPOSITORY / "streams")}
+    run(sys.executable, HERE / "py/resident_faults.py", failing_gpu.library, ".", env=settings)
 
 
 # Memory

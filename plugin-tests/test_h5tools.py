@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Callable
 
@@ -242,17 +243,17 @@ OTHER_FILTERS = [
 def test_h5repack_to_other_filters_and_back_changes_no_value(run: Runner, pythons: dict[str, Python], repack: Repack, values: str) -> None:
     datasets = f"{names(FLOATS, 'ours')},{names(INTEGERS, 'ours')}"
     in_all(pythons, check, values, "ours", "ours")
-    for filters, shown in OTHER_FILTERS:
+    for (filters, shown), python in zip(OTHER_FILTERS, itertools.cycle(pythons.values())):
         there = repack(values, "there.h5", *(word for name in filters for word in ("-f", f"{datasets}:{name}")))
         # The values are on the grid of this bound already: none moves.
         back = repack(there, "back.h5", *ours("ours", 1, 2))
         for dataset in ("le_f4_far/ours", "be_i4_far/ours", "le_f2_nan/ours"):
             has_filters(run, there, dataset, *shown)
             has_filters(run, back, dataset, "FILTER_ID 33791")
-        # h5diff compares all datasets of the two files; to it a NaN equals a NaN.
+        # h5diff compares all datasets of the two files; to it a NaN equals a NaN. Each HDF5 in turn reads what comes back.
         run("h5diff", values, there)
         run("h5diff", values, back)
-        in_all(pythons, check, back, "ours", "ours")
+        python(check, back, "ours", "ours")
     # A filter behind ours.
     behind = repack(values, "behind.h5", *ours("ours", 1, 2), "-f", f"{datasets}:GZIP=1")
     has_filters(run, behind, "le_f4_far/ours", "FILTER_ID 33791", "DEFLATE")

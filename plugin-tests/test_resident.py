@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from conftest import HERE, LIBRARY_NAME, Python, Runner
+from conftest import HERE, LIBRARY_NAME, REPOSITORY, Python, Runner
 
 
 def test_chunks_in_a_gpus_memory_have_the_streams_of_the_host(run: Runner, newest: Python, plugins: Path, emulated_driver: Path) -> None:
@@ -13,4 +13,5 @@ def test_chunks_in_a_gpus_memory_have_the_streams_of_the_host(run: Runner, newes
 
 
 def test_faults_of_arrays_in_a_gpus_memory_are_errors(run: Runner, newest: Python, plugins: Path, failing_driver: Path) -> None:
-    run(newest.interpreter, HERE / "py/resident_faults.py", plugins / LIBRARY_NAME, ".", env={"LD_LIBRARY_PATH": str(failing_driver)})
+    settings = {"LD_LIBRARY_PATH": str(failing_driver), "PYTHONPATH": str(REPOSITORY / "streams")}
+    run(newest.interpreter, HERE / "py/resident_faults.py", plugins / LIBRARY_NAME, ".", env=settings)

@@ -45,11 +45,8 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Parses all given bounds and returns each as a canonical options text, as [`options::format`] writes it.
-    ///
-    /// # Errors
-    /// Says which option is invalid and what is allowed.
-    fn parsed(&self) -> quire_codec::Result<Vec<String>> {
+    /// All given bounds as canonical options texts, as [`options::format`] writes them. Invalid ones end the program with exit code 2, as clap does.
+    pub(crate) fn texts(&self) -> Vec<String> {
         let option =
             |key: &str, value: &Option<String>| value.as_ref().map(|value| format!(",{key}={value}")).unwrap_or_default();
         let coding = option("coding", &self.coding) + &option("adapt", &self.adapt) + &option("brick", &self.brick);
@@ -67,12 +64,8 @@ impl Bounds {
         if self.lossless {
             texts.push(format!("lossless{coding}"));
         }
-        texts.iter().map(|text| Ok(options::format(&options::parse(text)?))).collect()
-    }
-
-    /// All given bounds as canonical options texts. Invalid ones end the program with exit code 2, as clap does.
-    pub(crate) fn texts(&self) -> Vec<String> {
-        self.parsed().unwrap_or_else(|error| refuse_arguments(&error.to_string()))
+        let canonical = |text: &String| options::parse(text).map(|options| options::format(&options));
+        texts.iter().map(|text| canonical(text).unwrap_or_else(|error| refuse_arguments(&error.to_string()))).collect()
     }
 
     /// The only given bound as a canonical options text. No bound, or several, end the program with exit code 2, as clap does.

@@ -24,12 +24,14 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    /// The dataset as a source of values, if it is to be compressed. One that the user has named itself (`is_named`) may be small or a dimension scale.
+    /// The dataset as a source of values, if it is to be compressed. One that the user has named itself, by its path or by an option (`is_chosen`), may be small
+    /// or a dimension scale.
     ///
     /// # Errors
     /// Says why the dataset is skipped. The same reason is the same text for all datasets.
-    pub(crate) fn source(&self, named: Named, is_named: bool) -> Result<Source> {
-        let Named { dataset, name, .. } = named;
+    pub(crate) fn source(&self, named: Named, is_chosen: bool) -> Result<Source> {
+        let Named { dataset, name, is_named, .. } = named;
+        let is_named = is_named || is_chosen;
         let dataset = dataset?;
         let extents = dataset.shape();
         ensure!(!extents.is_empty(), "a scalar, which HDF5 cannot store in chunks");

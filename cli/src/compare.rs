@@ -2,12 +2,11 @@
 //! use this one comparison.
 
 mod difference;
-mod extremes;
 
-pub(crate) use difference::{Difference, Far};
-use extremes::{Extremes, LANES};
+pub(crate) use difference::Difference;
 use quire_codec::stages::element::Element;
 use quire_codec::stages::fills::Span;
+use quire_codec::stages::integer::Integer as _;
 use quire_codec::stages::small_float::{BFloat16, Binary16};
 use quire_codec::stages::span_of;
 use quire_codec::{ByteOrder, Config, ErrorBound, Layout, Scalar, Shape};
@@ -16,31 +15,10 @@ use quire_codec::{ByteOrder, Config, ErrorBound, Layout, Scalar, Shape};
 const PSNR_TOLERANCE: f64 = 0.05;
 /// Decibels that a sum of squares in another order may change.
 const ROUNDING_DB: f64 = 1e-9;
-/// Values that are compared at once, in arrays that the compiler's vector instructions work on.
+/// Values that are compared at once.
 const PART: usize = 64;
-
-/// What is known of the parts of a chunk, for each lane.
-#[derive(Default)]
-struct Sums {
-    extremes: Extremes,
-    /// The largest error.
-    greatest: [f64; LANES],
-    /// The sum of the squared errors.
-    squares: [f64; LANES],
-}
-
-impl Sums {
-    #[inline(always)]
-    fn add(&mut self, values: &[f64; PART], errors: &[f64; PART]) {
-        self.extremes.add(values);
-        for errors in errors.as_chunks::<LANES>().0 {
-            for ((greatest, squares), &error) in self.greatest.iter_mut().zip(&mut self.squares).zip(errors) {
-                *greatest = if error > *greatest { error } else { *greatest };
-                *squares += error * error;
-            }
-        }
-    }
-}
+/// Sums that are made side by side, so that additions do not wait for each other.
+const LANES: usize = 8;
 
 /// The element type of a chunk, and its kept values: those that come back bit for bit whatever the bound. NaN and infinities are always kept.
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +34,10 @@ pub(crate) struct Elements<'a> {
 /// Compares the original bytes of a chunk with those of a copy. `bound` is the error that is promised; without one only NaN, infinities, fill values and
 /// missing values have to be equal.
 pub(crate) fn compare(original: &[u8], read: &[u8], elements: Elements<'_>, bound: Option<ErrorBound>) -> Difference {
+    if original.len() != read.len() {
+        let broken = Some(format!("{} bytes were read where {} were written", read.len(), original.len()));
+        return Difference { broken, ..Difference::default() };
+    }
     let span = bound.filter(|&bound| depends_on_chunk(bound)).map_or(Span::ALL, |bound| span(original, elements, bound));
     let comparison = Comparison { original, read, elements, span };
     match elements.scalar {
@@ -74,27 +56,6 @@ pub(crate) fn compare(original: &[u8], read: &[u8], elements: Elements<'_>, boun
     }
 }
 
-/// A number of a chunk.
-trait Number: Element {
-    /// The distance of two numbers in f64.
-    fn distance(self, other: Self) -> f64;
-}
-
-macro_rules! numbers {
-    ($distance:expr, $($type:ty),*) => {
-        $(impl Number for $type {
-            #[inline(always)]
-            fn distance(self, other: Self) -> f64 {
-                $distance(self, other)
-            }
-        })*
-    };
-}
-
-numbers!(|one: Self, other: Self| (one.approximate() - other.approximate()).abs(), f32, f64, Binary16, BFloat16);
-// Integers are subtracted before they are rounded to f64.
-numbers!(|one: Self, other: Self| one.abs_diff(other) as f64, i8, u8, i16, u16, i32, u32, i64, u64);
-
 /// Whether a bound comes down to an error that depends on the chunk.
 fn depends_on_chunk(bound: ErrorBound) -> bool {
     match bound {
@@ -111,7 +72,18 @@ fn span(original: &[u8], elements: Elements<'_>, bound: ErrorBound) -> Span {
     span_of(original, &layout, &Config { fill_value: elements.fill.first().copied(), ..config })
 }
 
-/// Two chunks of one element type.
+/// What is expected of a value.
+#[derive(PartialEq)]
+enum Kind {
+    /// It is within the bound.
+    Bounded,
+    /// It comes back bit for bit, and counts in the chunk's range.
+    Missing,
+    /// It comes back bit for bit, and has no part in the range.
+    Outside,
+}
+
+/// Two chunks of as many bytes.
 struct Comparison<'a> {
     original: &'a [u8],
     read: &'a [u8],
@@ -120,246 +92,181 @@ struct Comparison<'a> {
 }
 
 impl Comparison<'_> {
-    /// The statistics, judged by the bound.
-    fn run<V: Number>(&self, bound: Option<ErrorBound>) -> Difference {
-        let mut difference = Difference::default();
-        if self.original.len() != self.read.len() {
-            difference.broken = Some(format!("{} bytes were read where {} were written", self.read.len(), self.original.len()));
-            return difference;
-        }
-        let extremes = vectorized(
-            #[inline(always)]
-            || self.measure::<V>(&mut difference),
-        );
-        if let Some(bound) = bound {
-            self.judge::<V>(&mut difference, &extremes, bound);
-        }
-        difference
-    }
-
-    #[inline(always)]
-    fn order(&self) -> ByteOrder {
-        self.elements.byte_order
-    }
-
-    #[inline(always)]
-    fn bits<V: Number>(value: V) -> u64 {
-        value.to_bits_i64().cast_unsigned() & mask::<V>()
-    }
-
-    /// Whether a value is kept bit for bit, and whether it is no part of the range.
-    #[inline(always)]
-    fn is_kept<V: Number>(&self, value: V) -> (bool, bool) {
-        let bits = Self::bits(value);
-        let is_among = |list: &[u64]| list.iter().any(|&each| each & mask::<V>() == bits);
-        let is_outside =
-            !value.approximate().is_finite() || self.span.is_far(value.approximate()) || is_among(self.elements.fill);
-        (is_outside || is_among(self.elements.missing), is_outside)
-    }
-
-    /// Values in f64, and whether none of them is a kept value. A value that has no part in the range becomes NaN, which no extreme counts.
-    #[inline(always)]
-    fn in_range<V: Number>(&self, part: &[V]) -> ([f64; PART], bool) {
-        let mut values = [f64::NAN; PART];
-        let mut is_finite = true;
-        for (value, &element) in values.iter_mut().zip(part) {
-            *value = element.approximate();
-            is_finite &= value.is_finite() & !self.span.is_far(*value);
-        }
-        let occurs = |bits: u64| part.iter().fold(false, |found, &element| found | (Self::bits(element) == bits & mask::<V>()));
-        let is_plain = is_finite && !self.elements.fill.iter().chain(self.elements.missing).any(|&bits| occurs(bits));
-        if !is_plain {
-            for (value, _) in values.iter_mut().zip(part).filter(|&(_, &element)| self.is_kept(element).1) {
-                *value = f64::NAN;
-            }
-        }
-        (values, is_plain)
-    }
-
-    /// Range, errors, and kept values that have changed. A value that became NaN has an infinite error. Returns the extremes.
-    #[inline(always)]
-    fn measure<V: Number>(&self, difference: &mut Difference) -> Extremes {
-        let mut sums = Sums::default();
-        let (mut before, mut after) = ([V::default(); PART], [V::default(); PART]);
-        for first in (0..self.original.len() / V::SIZE).step_by(PART) {
-            let bytes = first * V::SIZE..((first + PART) * V::SIZE).min(self.original.len());
-            let length = bytes.len() / V::SIZE;
-            V::read_all(&self.original[bytes.clone()], self.order(), &mut before[..length]);
-            V::read_all(&self.read[bytes], self.order(), &mut after[..length]);
-            // The loops over a whole part have a constant length.
-            if length == PART {
-                self.add_part(first, &before, &after, &mut sums, difference);
-            } else {
-                self.add_part(first, &before[..length], &after[..length], &mut sums, difference);
-            }
-        }
-        let Sums { extremes, greatest, squares } = sums;
-        difference.least = extremes.least();
-        difference.most = extremes.most();
-        difference.greatest = greatest.into_iter().fold(0.0, f64::max);
-        difference.squares = squares.into_iter().sum();
-        extremes
-    }
-
-    /// Adds a part, of which `first` is the index of the first value.
-    #[inline(always)]
-    fn add_part<V: Number>(&self, first: usize, before: &[V], after: &[V], sums: &mut Sums, difference: &mut Difference) {
-        let (values, is_plain) = self.in_range(before);
-        let mut errors = [0f64; PART];
-        for ((error, &before), &after) in errors.iter_mut().zip(before).zip(after) {
-            let distance = before.distance(after);
-            *error = if distance.is_nan() { f64::INFINITY } else { distance };
-        }
-        difference.values += before.len() as u64;
-        if !is_plain {
-            self.leave_out_kept(first, before, after, &mut errors, difference);
-        }
-        sums.add(&values, &errors);
-    }
-
-    /// Takes kept values out, and counts the kept values that have changed.
-    fn leave_out_kept<V: Number>(
-        &self,
-        first: usize,
-        before: &[V],
-        after: &[V],
-        errors: &mut [f64; PART],
-        difference: &mut Difference,
-    ) {
-        for index in (0..before.len()).filter(|&index| self.is_kept(before[index]).0) {
-            difference.values -= 1;
-            errors[index] = 0.0;
-            if Self::bits(before[index]) != Self::bits(after[index]) {
-                difference.changed += 1;
-                difference.broken.get_or_insert_with(|| {
-                    let promise = "fill values, missing values, far values and what is not finite are kept bit for bit";
-                    self.missed(first + index, before[index], after[index], promise)
-                });
-            }
-        }
-    }
-
-    /// Compares the errors with those that the bound allows.
-    fn judge<V: Number>(&self, difference: &mut Difference, extremes: &Extremes, bound: ErrorBound) {
-        if depends_on_chunk(bound) {
-            difference.far = self.far::<V>(extremes);
-        }
-        let allowed = match bound {
-            ErrorBound::Absolute(bound) => bound,
-            ErrorBound::Relative(share) => share * difference.range(),
-            ErrorBound::Ratio { ceiling: Some(ceiling), .. } => ceiling,
-            ErrorBound::Lossless => {
-                let share = |before: V, after: V| if Self::bits(before) == Self::bits(after) { 0.0 } else { f64::INFINITY };
-                if self.original != self.read {
-                    self.judge_each(difference, share, |_| "the exact bits are to come back".to_owned());
-                }
-                return;
-            }
-            ErrorBound::PointwiseRelative(share) => {
-                let allowed = |before: V| share * before.approximate().abs();
-                let share = |before: V, after| share_of(before.distance(after), allowed(before));
-                return self.judge_each(difference, share, |before| format!("it may be off by {:e}", allowed(before)));
-            }
-            ErrorBound::Psnr(decibels) => {
-                // Missing values that count in the range count in the mean of the squares, too.
-                let psnr = difference.psnr() + 10.0 * (1.0 + self.missing::<V>() as f64 / difference.values as f64).log10();
-                if psnr < decibels - PSNR_TOLERANCE - ROUNDING_DB {
-                    let reason = format!("the PSNR of a chunk is {psnr:.2} dB where {decibels} were asked for");
-                    difference.broken.get_or_insert(reason);
-                }
-                return;
-            }
-            ErrorBound::Ratio { ceiling: None, .. } => return,
-        };
-        difference.share = share_of(difference.greatest, allowed);
-        if difference.share > 1.0 {
-            let share = |before: V, after| share_of(before.distance(after), allowed);
-            self.judge_each(difference, share, |_| format!("it may be off by {allowed:e}"));
-        }
-    }
-
-    /// Number of kept values that count in the range.
-    fn missing<V: Number>(&self) -> u64 {
-        if self.elements.missing.is_empty() {
-            return 0;
-        }
-        let values = (0..self.original.len() / V::SIZE).map(|index| V::read(self.original, index, self.order()));
-        values.filter(|&value| self.is_kept(value) == (true, false)).count() as u64
-    }
-
-    /// The value without which the range would be much narrower, if there is one.
-    fn far<V: Number>(&self, extremes: &Extremes) -> Option<Far> {
-        let (least, most) = (extremes.least(), extremes.most());
-        let within = |value: f64| if least < value && value < most { value } else { f64::NAN };
-        // The extremes of other lanes are values, too. Mostly they show that the range is nearly as wide without one value.
-        let mut others = Extremes::default();
-        others.add(&extremes.least.map(within));
-        others.add(&extremes.most.map(within));
-        if !others.is_empty() && others.far(least, most).is_none() {
-            return None;
-        }
-        vectorized(
+    /// Range, errors, and kept values that have changed, judged by the bound.
+    fn run<V: Element>(&self, bound: Option<ErrorBound>) -> Difference {
+        let values = self.original.len() / V::SIZE;
+        let mut found = Difference { values: values as u64, ..Difference::default() };
+        pulp::Arch::new().dispatch(
             #[inline(always)]
             || {
-                let mut before = [V::default(); PART];
-                for bytes in self.original.chunks(PART * V::SIZE) {
-                    let before = &mut before[..bytes.len() / V::SIZE];
-                    V::read_all(bytes, self.order(), before);
-                    others.add(&self.in_range(before).0.map(within));
+                for first in (0..values).step_by(PART) {
+                    if first + PART > values || !self.add_part::<V>(first, &mut found) {
+                        (first..values.min(first + PART)).for_each(|index| self.add::<V>(index, &mut found));
+                    }
                 }
             },
         );
-        others.far(least, most)
+        if let Some(bound) = bound {
+            self.judge::<V>(&mut found, bound);
+        }
+        found
     }
 
-    /// Judges each value that counts by its error as a share of the error that is allowed. Above 1, the promise is broken.
-    fn judge_each<V: Number>(&self, difference: &mut Difference, share: impl Fn(V, V) -> f64, promise: impl Fn(V) -> String) {
-        for index in 0..self.original.len() / V::SIZE {
-            let (before, after) = (V::read(self.original, index, self.order()), V::read(self.read, index, self.order()));
-            if self.is_kept(before).0 {
-                continue;
-            }
-            let share = share(before, after);
-            difference.share = difference.share.max(share);
-            if share > 1.0 {
-                difference.beyond += 1;
-                difference.broken.get_or_insert_with(|| self.missed(index, before, after, &promise(before)));
-            }
+    /// Adds [`PART`] values with the vector instructions of the CPU, if each of them is to be within the bound. Returns whether that is so.
+    #[inline(always)]
+    fn add_part<V: Element>(&self, first: usize, found: &mut Difference) -> bool {
+        let Elements { fill, missing, byte_order, .. } = self.elements;
+        let bytes = first * V::SIZE..(first + PART) * V::SIZE;
+        let (mut before, mut after) = ([V::default(); PART], [V::default(); PART]);
+        V::read_all(&self.original[bytes.clone()], byte_order, &mut before);
+        V::read_all(&self.read[bytes], byte_order, &mut after);
+        // Not `any` or `all`, which end early: vector instructions look at all values at once.
+        let is_any = |is_so: &dyn Fn(V) -> bool| before.iter().fold(false, |found, &value| found | is_so(value));
+        let is_far = |value: V| !value.approximate().is_finite() | self.span.is_far(value.approximate());
+        let is_among = |list: &[u64]| list.iter().any(|&kept| is_any(&|value| bits(value) == kept & mask::<V>()));
+        if is_any(&is_far) || is_among(fill) || is_among(missing) {
+            return false;
+        }
+        let errors: [f64; PART] = std::array::from_fn(|index| self.error(before[index], after[index]));
+        let mut squares = [0.0; LANES];
+        for errors in errors.as_chunks::<LANES>().0 {
+            squares.iter_mut().zip(errors).for_each(|(sum, error)| *sum += error * error);
+        }
+        found.squares += squares.iter().sum::<f64>();
+        if errors.iter().fold(false, |found_any, &error| found_any | (error > found.greatest)) {
+            found.greatest = errors.into_iter().fold(found.greatest, f64::max);
+        }
+        if is_any(&|value| !found.extremes.has(value.approximate())) {
+            before.iter().for_each(|value| found.extremes.add(value.approximate()));
+        }
+        true
+    }
+
+    /// Adds a value.
+    fn add<V: Element>(&self, index: usize, found: &mut Difference) {
+        let [before, after] = self.pair::<V>(index);
+        let kind = self.kind(before);
+        if kind != Kind::Outside {
+            found.extremes.add(before.approximate());
+        }
+        if kind == Kind::Bounded {
+            let error = self.error(before, after);
+            found.greatest = found.greatest.max(error);
+            found.squares += error * error;
+            return;
+        }
+        found.values -= 1;
+        found.missing += u64::from(kind == Kind::Missing);
+        if bits(before) != bits(after) {
+            found.changed += 1;
+            let promise = "fill values, missing values, far values and what is not finite are kept bit for bit";
+            found.broken.get_or_insert_with(|| missed(index, before, after, promise));
         }
     }
 
-    fn missed<V: Number>(&self, index: usize, before: V, after: V, promise: &str) -> String {
-        let (before_bits, after_bits) = (Self::bits(before), Self::bits(after));
-        let (before, after) = (before.approximate(), after.approximate());
-        format!(
-            "value {index} of a chunk was {before:e} (bits {before_bits:x}) and is {after:e} (bits {after_bits:x}): {promise}"
-        )
+    /// A value of both chunks.
+    fn pair<V: Element>(&self, index: usize) -> [V; 2] {
+        [self.original, self.read].map(|chunk| V::read(chunk, index, self.elements.byte_order))
+    }
+
+    fn kind<V: Element>(&self, value: V) -> Kind {
+        let (bits, number) = (bits(value), value.approximate());
+        let is_among = |list: &[u64]| list.iter().any(|&each| each & mask::<V>() == bits);
+        if !number.is_finite() || self.span.is_far(number) || is_among(self.elements.fill) {
+            Kind::Outside
+        } else if is_among(self.elements.missing) {
+            Kind::Missing
+        } else {
+            Kind::Bounded
+        }
+    }
+
+    /// The distance of two values in f64, infinite if one became NaN. Integers are subtracted before they are rounded.
+    #[inline(always)]
+    fn error<V: Element>(&self, before: V, after: V) -> f64 {
+        if !self.elements.scalar.is_float() {
+            return before.to_code().to_i64().abs_diff(after.to_code().to_i64()) as f64;
+        }
+        let distance = (before.approximate() - after.approximate()).abs();
+        if distance.is_nan() { f64::INFINITY } else { distance }
+    }
+
+    /// Compares the errors with those that the bound allows.
+    fn judge<V: Element>(&self, found: &mut Difference, bound: ErrorBound) {
+        if depends_on_chunk(bound) {
+            found.far = found.extremes.far();
+        }
+        let range = found.extremes.range();
+        let allowed = |value: V| match bound {
+            ErrorBound::Absolute(bound) => bound,
+            ErrorBound::Relative(share) => share * range,
+            ErrorBound::PointwiseRelative(share) => share * value.approximate().abs(),
+            ErrorBound::Ratio { ceiling, .. } => ceiling.unwrap_or(f64::INFINITY),
+            ErrorBound::Psnr(_) => f64::INFINITY,
+            ErrorBound::Lossless => 0.0,
+        };
+        match bound {
+            ErrorBound::Psnr(decibels) => {
+                // Missing values that count in the range count in the mean of the squares, too.
+                let psnr = found.psnr() + 10.0 * (1.0 + found.missing as f64 / found.values as f64).log10();
+                if psnr < decibels - PSNR_TOLERANCE - ROUNDING_DB {
+                    let reason = format!("the PSNR of a chunk is {psnr:.2} dB where {decibels} were asked for");
+                    found.broken.get_or_insert(reason);
+                }
+                return;
+            }
+            ErrorBound::Lossless if self.original == self.read => return,
+            ErrorBound::Lossless | ErrorBound::PointwiseRelative(_) => {}
+            // The same error is allowed for all values.
+            _ => {
+                found.share = share_of(found.greatest, allowed(V::default()));
+                if found.share <= 1.0 {
+                    return;
+                }
+            }
+        }
+        for index in 0..self.original.len() / V::SIZE {
+            let [before, after] = self.pair::<V>(index);
+            if self.kind(before) != Kind::Bounded {
+                continue;
+            }
+            let is_lost = bound == ErrorBound::Lossless && bits(before) != bits(after);
+            let share = if is_lost { f64::INFINITY } else { share_of(self.error(before, after), allowed(before)) };
+            found.share = found.share.max(share);
+            found.beyond += u64::from(share > 1.0);
+            if share > 1.0 && found.broken.is_none() {
+                let promise = format!("it may be off by {:e}", allowed(before));
+                let promise = if is_lost { "the exact bits are to come back" } else { &promise };
+                found.broken = Some(missed(index, before, after, promise));
+            }
+        }
     }
 }
 
-/// Calls `body`, compiled for the vector instructions that the CPU has; what it calls is to be inlined.
+fn missed<V: Element>(index: usize, before: V, after: V, promise: &str) -> String {
+    let (was, is) = (before.approximate(), after.approximate());
+    format!("value {index} of a chunk was {was:e} (bits {:x}) and is {is:e} (bits {:x}): {promise}", bits(before), bits(after))
+}
+
 #[inline(always)]
-fn vectorized<R>(body: impl FnOnce() -> R) -> R {
-    pulp::Arch::new().dispatch(body)
+fn bits<V: Element>(value: V) -> u64 {
+    value.to_bits_i64().cast_unsigned() & mask::<V>()
 }
 
 /// The bits that an element has among the low ones of a u64.
 #[inline(always)]
-fn mask<V: Number>() -> u64 {
+fn mask<V: Element>() -> u64 {
     u64::MAX >> (64 - 8 * V::SIZE)
 }
 
-/// An error as a share of the allowed one. A NaN error, of a value that became NaN, is infinitely more than allowed.
+/// An error as a share of the allowed one.
 fn share_of(error: f64, allowed: f64) -> f64 {
-    match error {
-        0.0 => 0.0,
-        error if error.is_nan() => f64::INFINITY,
-        error => error / allowed,
-    }
+    if error == 0.0 { 0.0 } else { error / allowed }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::difference::Far;
     use super::*;
 
     fn bytes(values: &[f32]) -> Vec<u8> {
@@ -376,7 +283,7 @@ mod tests {
     fn a_promise_that_is_kept_gives_error_and_psnr() {
         let found = check(&bytes(&[0.0, 10.0, f32::NAN]), &bytes(&[0.25, 10.0, f32::NAN]), PLAIN, ErrorBound::Absolute(0.25));
         let found = found.expect("kept");
-        assert_eq!((found.values, found.greatest, found.range()), (2, 0.25, 10.0));
+        assert_eq!((found.values, found.greatest, found.extremes.range()), (2, 0.25, 10.0));
         assert!((found.psnr() - (20.0 - 10.0 * (0.0625f64 / 2.0).log10())).abs() < 1e-9);
     }
 
@@ -429,7 +336,7 @@ mod tests {
             let found = compare(&bytes(&original), &bytes(&read), elements, Some(ErrorBound::Absolute(0.25)));
             let counted = 150 - fill.len() as u64 - missing.len() as u64;
             assert_eq!((found.values, found.greatest, found.share, found.beyond, found.changed), (counted, 0.5, 2.0, 1, 0));
-            assert_eq!(found.range(), range);
+            assert_eq!(found.extremes.range(), range);
             read[140] += 1.0;
             let found = compare(&bytes(&original), &bytes(&read), elements, Some(ErrorBound::Relative(1e-3)));
             let is_kept = !fill.is_empty() || !missing.is_empty();
@@ -438,7 +345,7 @@ mod tests {
         // A fill value has no part in the range, a missing value has.
         let far = [u64::from(1e30f32.to_bits())];
         let values = bytes(&[1.0, 2.0, 1e30]);
-        let range = |fill, missing| compare(&values, &values, Elements { fill, missing, ..PLAIN }, None).range();
+        let range = |fill, missing| compare(&values, &values, Elements { fill, missing, ..PLAIN }, None).extremes.range();
         assert_eq!((range(&far, &[]), range(&[], &far)), (1.0, f64::from(1e30f32) - 1.0));
     }
 
@@ -476,12 +383,12 @@ mod tests {
         let mut read = original.clone();
         read[0] += 0.008;
         let found = compare(&bytes(&original), &bytes(&read), PLAIN, Some(ErrorBound::Relative(1e-3)));
-        assert!(found.range() == 9.0 && found.beyond == 0 && found.values == 63, "{found:?}");
+        assert!(found.extremes.range() == 9.0 && found.beyond == 0 && found.values == 63, "{found:?}");
         read[9] = 2e20;
         let found = compare(&bytes(&original), &bytes(&read), PLAIN, Some(ErrorBound::Psnr(60.0)));
-        assert_eq!((found.changed, found.range()), (1, 9.0));
+        assert_eq!((found.changed, found.extremes.range()), (1, 9.0));
         assert_eq!(
-            compare(&bytes(&original), &bytes(&original), PLAIN, Some(ErrorBound::Absolute(1.0))).range(),
+            compare(&bytes(&original), &bytes(&original), PLAIN, Some(ErrorBound::Absolute(1.0))).extremes.range(),
             f64::from(1e20f32)
         );
     }

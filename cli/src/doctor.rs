@@ -81,20 +81,19 @@ struct Finding {
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
     let mut findings = vec![hdf5_library()];
     findings.extend(environment());
-    findings.extend(plugin_files());
-    let is_wrong = |findings: &[Finding], about| findings.iter().any(|finding| finding.is_wrong_about(about));
-    // What follows from a cause that is named already is not named once more.
-    findings.extend(registered(is_wrong(&findings, PLUGIN)));
-    findings.push(driver());
-    let is_explained = is_wrong(&findings, ENVIRONMENT);
-    findings.extend(backend().filter(|finding| !(is_explained && finding.state == State::Wrong)));
-    let is_explained = findings.iter().any(|finding| finding.state == State::Wrong);
-    findings.extend(Some(round_trip()).filter(|finding| !(is_explained && finding.state == State::Wrong)));
-    let is_working = findings.iter().all(|finding| finding.state != State::Wrong);
+    findings.extend(plugin_files()?);
+    let is_well = |findings: &[Finding]| findings.iter().all(|finding| finding.state != State::Wrong);
+    for finding in [Some(registered()), Some(driver()), backend(), Some(round_trip())].into_iter().flatten() {
+        // What follows from a cause that is named already is not named once more.
+        if finding.state != State::Wrong || is_well(&findings) {
+            findings.push(finding);
+        }
+    }
+    let is_working = is_well(&findings);
     for source in &arguments.sources {
         findings.extend(files::check(source)?);
     }
-    let is_well = findings.iter().all(|finding| finding.state != State::Wrong);
+    let is_well = is_well(&findings);
     if arguments.json {
         print_json(json!({ "well": is_well, "findings": findings }));
     } else {
@@ -121,10 +120,6 @@ impl Finding {
         Self { about, state: State::Wrong, text: text.into(), remedy: Some(remedy.into()) }
     }
 
-    fn is_wrong_about(&self, about: &str) -> bool {
-        self.state == State::Wrong && self.about == about
-    }
-
     fn print(&self) {
         let mark = match self.state {
             State::Well => "ok   ",
@@ -145,16 +140,14 @@ fn hdf5_library() -> Finding {
 }
 
 fn environment() -> Vec<Finding> {
-    let set = VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
-    let mut findings: Vec<Finding> =
-        set.map(|(name, value)| Finding::well(ENVIRONMENT, format!("{name}={}", Name::from(&value)))).collect();
-    let known = |name: &str| VARIABLES.contains(&name) || name == "QUIRE_REQUIRE_CUDA";
-    for (name, _) in std::env::vars_os() {
-        let is_known = name.to_str().is_some_and(known);
-        let name = Name::from(&name);
-        if name.as_bytes().starts_with(b"QUIRE_") && !is_known {
+    let mut findings = Vec::new();
+    for (name, value) in std::env::vars_os() {
+        let shown = Name::from(&name);
+        if VARIABLES.iter().any(|&known| name == known) {
+            findings.push(Finding::well(ENVIRONMENT, format!("{shown}={}", Name::from(&value))));
+        } else if shown.as_bytes().starts_with(b"QUIRE_") && name != "QUIRE_REQUIRE_CUDA" {
             let remedy = format!("the variables are {}", VARIABLES[2..].join(", "));
-            findings.push(Finding::note(ENVIRONMENT, format!("{name} is set, but the filter has no such variable"), remedy));
+            findings.push(Finding::note(ENVIRONMENT, format!("{shown} is set, but the filter has no such variable"), remedy));
         }
     }
     if let Err(error) = h5zquire::check_environment() {
@@ -165,17 +158,10 @@ fn environment() -> Vec<Finding> {
 }
 
 /// Checks the folders in which HDF5 looks for plugins, and the plugins in them.
-fn plugin_files() -> Vec<Finding> {
-    let folders = match plugins::folders() {
-        Ok(folders) => folders,
-        Err(error) => {
-            let remedy = "set HDF5_PLUGIN_PATH to the plugin's folder";
-            return vec![Finding::wrong(PLUGIN, format!("{error:#}"), remedy)];
-        }
-    };
+fn plugin_files() -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     let mut files = 0;
-    for folder in &folders {
+    for folder in &plugins::folders()? {
         let shown = Name::from(folder);
         let file = folder.join(LIBRARY_NAME);
         findings.push(if file.exists() {
@@ -208,7 +194,7 @@ fn plugin_files() -> Vec<Finding> {
         let text = format!("no folder of HDF5's has {LIBRARY_NAME}");
         findings.push(Finding { about: PLUGIN, state, text, remedy: Some(remedy) });
     }
-    findings
+    Ok(findings)
 }
 
 fn plugin_file(file: PathBuf) -> Finding {
@@ -232,18 +218,17 @@ fn beside_this_program() -> Option<PathBuf> {
     folder.join(LIBRARY_NAME).is_file().then_some(folder)
 }
 
-/// Checks that HDF5 finds the filter by its number. `None` if it does not because of the plugin, of which something is known to be wrong.
-fn registered(is_plugin_wrong: bool) -> Option<Finding> {
+/// Checks that HDF5 finds the filter by its number.
+fn registered() -> Finding {
     const ABOUT: &str = "filter";
     const REPORT: &str = "name the plugin's folder in HDF5_PLUGIN_PATH; if it is there, please report this with the output of `quire doctor --json`";
     let info = Filter::get_info(FILTER_ID);
     if info.is_available && info.encode_enabled && info.decode_enabled {
-        return Some(Finding::well(ABOUT, format!("HDF5 finds filter {FILTER_ID} for writing and reading")));
+        return Finding::well(ABOUT, format!("HDF5 finds filter {FILTER_ID} for writing and reading"));
     }
     match plugins::may_load_filters() {
-        Ok(false) => Some(Finding::wrong(ABOUT, "HDF5 is told to load no plugins", "unset HDF5_PLUGIN_PRELOAD")),
-        _ if is_plugin_wrong => None,
-        _ => Some(Finding::wrong(ABOUT, format!("HDF5 does not find filter {FILTER_ID}"), REPORT)),
+        Ok(false) => Finding::wrong(ABOUT, "HDF5 is told to load no plugins", "unset HDF5_PLUGIN_PRELOAD"),
+        _ => Finding::wrong(ABOUT, format!("HDF5 does not find filter {FILTER_ID}"), REPORT),
     }
 }
 

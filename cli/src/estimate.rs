@@ -13,11 +13,11 @@ use crate::advice::{SMALL_CHUNK, SmallChunks};
 use crate::arguments::{Bounds, Shape, refuse_arguments, shape, shape_text};
 use crate::choice::Choice;
 use crate::compare::{Difference, compare};
-use crate::datasets::{Found, Named, Sample, Source};
+use crate::datasets::{Found, Sample, Source};
 use crate::jobs::Jobs;
 use crate::kept;
 use crate::names::Name;
-use crate::output::{Outcome, Table, complain, grouped, print_json, progress, say};
+use crate::output::{Outcome, complain, grouped, print_json, print_table, progress, say};
 use crate::slabs::{ReadChunk, each_chunk};
 
 /// Try bounds and chunk shapes on a sample of your data
@@ -80,10 +80,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
     }
     let threads = arguments.jobs.count()?;
     let given: Vec<Options> = bounds.iter().map(|text| options::parse(text)).collect::<quire_codec::Result<_>>()?;
-    let found = Found::of(&arguments.sources, |named: Named| {
-        let is_named = named.is_named;
-        arguments.choice.source(named, is_named)
-    })?;
+    let found = Found::of(&arguments.sources, |named| arguments.choice.source(named, false))?;
     found.skipped.lines(arguments.verbose).iter().for_each(complain);
     let is_any = !found.sources.is_empty();
     ensure!(is_any, "there is nothing to try: no dataset is left that `quire repack` would compress");
@@ -153,7 +150,6 @@ fn try_all(sample: &Sample<'_>, all: &[Options], threads: usize, done: impl Fn()
 struct Room {
     workspace: Workspace,
     values: Vec<u8>,
-    stream: Vec<u8>,
     decoded: Vec<u8>,
     /// Whether a chunk was tried. The first try allocates the buffers, so it is repeated before its time counts.
     is_made: bool,
@@ -181,13 +177,17 @@ impl Room {
         let values = chunk.values(&mut self.values);
         self.decoded.resize(values.len(), 0);
         let start = Instant::now();
-        kept::compress(&mut self.workspace, values, &layout, &config, &source.missing, &mut self.stream)?;
+        let on_the_cpu = |config: &Config<'_>| {
+            let mut stream = Vec::new();
+            self.workspace.compress(values, &layout, config, &mut stream).map(|()| stream)
+        };
+        let (stream, _) = kept::compress(values, &layout, &config, &source.missing, on_the_cpu)?;
         let compressing = start.elapsed();
         let start = Instant::now();
-        self.workspace.decompress(&self.stream, &mut self.decoded)?;
+        self.workspace.decompress(&stream, &mut self.decoded)?;
         let decompressing = start.elapsed();
         let difference = compare(values, &self.decoded, source.elements(), Some(config.bound)).kept()?;
-        let (bytes, stored) = (values.len() as u64, self.stream.len() as u64);
+        let (bytes, stored) = (values.len() as u64, stream.len() as u64);
         Ok(Trial { chunks: 1, bytes, stored, compressing, decompressing, difference, problem: None })
     }
 }
@@ -245,10 +245,9 @@ fn small_chunks(Sample { source, block, .. }: &Sample<'_>) -> Option<SmallChunks
 
 fn print(trials: &[(&Sample<'_>, String, Trial)]) {
     let heading = ["dataset", "type", "chunks", "tried", "options", "ratio", "PSNR/dB", "largest error", "in MB/s", "out MB/s"];
-    let mut table = Table::new(&heading);
-    for (Sample { source, block, of_blocks, .. }, options, trial) in trials {
-        let tried = format!("{} of {}", trial.chunks, of_blocks);
+    let row = |(Sample { source, block, of_blocks, .. }, options, trial): &(&Sample<'_>, String, Trial)| {
         let type_name = source.numbers.scalar.to_string().to_lowercase();
+        let tried = format!("{} of {}", trial.chunks, of_blocks);
         let mut row = vec![source.name.to_string(), type_name, shape_text(block), tried, options.clone()];
         if trial.problem.is_none() {
             row.extend([
@@ -259,9 +258,9 @@ fn print(trials: &[(&Sample<'_>, String, Trial)]) {
                 format!("{:.0}", trial.speed(trial.decompressing)),
             ]);
         }
-        table.push(row);
-    }
-    table.print();
+        row
+    };
+    print_table(&heading, trials.iter().map(row).collect());
     let mut small: Vec<(Name, String)> =
         trials.iter().filter_map(|(sample, ..)| Some((sample.source.name.clone(), small_chunks(sample)?.to_string()))).collect();
     small.dedup();

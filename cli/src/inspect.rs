@@ -23,7 +23,7 @@ use crate::library::chunks;
 use crate::library::numbers::Numbers;
 use crate::library::process::note_reading;
 use crate::names::Name;
-use crate::output::{Outcome, Table, complain, grouped, print_json, say};
+use crate::output::{Outcome, complain, grouped, or_dash, print_json, print_table, say};
 
 /// Show how the chunks of a file were compressed
 ///
@@ -53,18 +53,11 @@ struct Inspected {
     /// Advice, if the dataset has chunks that are small.
     small_chunks: Option<String>,
     compressed: bool,
+    /// The names of its filters, or why they are not known.
+    filters: String,
+    /// What this filter has made of it.
     #[serde(flatten)]
-    contents: Contents,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Contents {
-    /// The dataset is not compressed with this filter. The text names its own filters or layout.
-    Other {
-        filters: String,
-    },
-    Compressed(Compressed),
+    found: Option<Compressed>,
 }
 
 /// A dataset that this filter has compressed.
@@ -119,16 +112,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
         for Named { dataset, name, .. } in find(source)? {
             note_reading(&name);
             let small_chunks = dataset.as_ref().ok().and_then(small_chunks).map(|small| small.to_string());
-            let contents = match dataset {
+            let (filters, found) = match dataset {
                 Ok(dataset) => contents(&dataset, threads).with_context(|| name.clone())?,
-                Err(reason) => Contents::Other { filters: format!("{reason:#}") },
+                Err(reason) => (format!("{reason:#}"), None),
             };
-            let compressed = matches!(contents, Contents::Compressed(_));
-            inspected.push(Inspected { name, small_chunks, compressed, contents });
+            inspected.push(Inspected { name, small_chunks, compressed: found.is_some(), filters, found });
         }
     }
-    let compressed = |found: &Inspected| if let Contents::Compressed(found) = &found.contents { found.damaged } else { 0 };
-    let damaged: usize = inspected.iter().map(compressed).sum();
+    let damaged: usize = inspected.iter().filter_map(|each| each.found.as_ref()).map(|found| found.damaged).sum();
     if arguments.json {
         print_json(json!({ "datasets": inspected, "damaged": damaged }));
     } else {
@@ -137,7 +128,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
         } else {
             print_summary(&inspected)
         }
-        let said = inspected.iter().filter_map(|found| Some((found.name.clone(), found.small_chunks.clone()?)));
+        let said = inspected.iter().filter_map(|each| Some((each.name.clone(), each.small_chunks.clone()?)));
         grouped("note:", &said.collect::<Vec<_>>()).iter().for_each(say);
     }
     if damaged == 0 {
@@ -147,17 +138,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
     Ok(Outcome::Wrong)
 }
 
-fn contents(dataset: &Dataset, threads: usize) -> Result<Contents> {
+/// The names of a dataset's filters, and what this filter has made of it, if it is among them.
+fn contents(dataset: &Dataset, threads: usize) -> Result<(String, Option<Compressed>)> {
     let filters = dataset.dcpl()?.get_filters()?;
     let names = filters.iter().map(filter_name).collect::<Vec<_>>().join(", ");
-    let Some(Filter::User(_, words)) = filters.iter().find(|filter| filter.id() == FILTER_ID) else {
-        return Ok(Contents::Other { filters: if names.is_empty() { "no filter".to_owned() } else { names } });
-    };
     // Behind the filter a checksum can be taken off; what others made of a stream can not.
-    let behind = match &filters[..] {
-        [Filter::User(FILTER_ID, _)] => 0,
-        [Filter::User(FILTER_ID, _), Filter::Fletcher32] => 4,
-        _ => return Ok(Contents::Other { filters: format!("{names}: streams that other filters have changed are not read") }),
+    let (words, behind) = match &filters[..] {
+        [] => return Ok(("no filter".to_owned(), None)),
+        [Filter::User(FILTER_ID, words)] => (words, 0),
+        [Filter::User(FILTER_ID, words), Filter::Fletcher32] => (words, 4),
+        filters if filters.iter().any(|filter| filter.id() == FILTER_ID) => {
+            return Ok((format!("{names}: streams that other filters have changed are not read"), None));
+        }
+        _ => return Ok((names, None)),
     };
     let options = cd_values::to_options(words)?;
     let scalar = Numbers::of(dataset)?.scalar;
@@ -190,7 +183,7 @@ fn contents(dataset: &Dataset, threads: usize) -> Result<Contents> {
         },
     )?;
     let (bytes, stored_bytes) = (chunk_bytes * chunks.len() as u64, chunks.iter().map(|chunk| chunk.bytes).sum());
-    Ok(Contents::Compressed(Compressed {
+    let found = Compressed {
         options,
         type_name: scalar.to_string(),
         shape: dataset.shape(),
@@ -200,7 +193,8 @@ fn contents(dataset: &Dataset, threads: usize) -> Result<Contents> {
         ratio: bytes as f64 / stored_bytes as f64,
         damaged: chunks.iter().filter(|chunk| chunk.error.is_some()).count(),
         chunks,
-    }))
+    };
+    Ok((names, Some(found)))
 }
 
 /// Advice for a dataset of numbers whose chunks are small.
@@ -265,14 +259,10 @@ fn predictor(prediction: &Prediction, rank: usize) -> String {
 impl Compressed {
     /// The smallest and the largest bound of the chunks.
     fn bounds(&self) -> String {
-        let bounds = || self.chunks.iter().filter(|chunk| chunk.bound.is_some());
-        let by_bound = |one: &&Chunk, other: &&Chunk| one.bound.unwrap_or(0.0).total_cmp(&other.bound.unwrap_or(0.0));
-        let texts = [bounds().min_by(by_bound), bounds().max_by(by_bound)].map(|chunk| chunk.map(Chunk::bound_text));
-        match texts {
-            [Some(least), Some(most)] if least == most => most,
-            [Some(least), Some(most)] => format!("{least} to {most}"),
-            _ => "-".to_owned(),
-        }
+        let mut known: Vec<&Chunk> = self.chunks.iter().filter(|chunk| chunk.bound.is_some()).collect();
+        known.sort_by(|one, other| one.bound.unwrap_or(0.0).total_cmp(&other.bound.unwrap_or(0.0)));
+        let (least, most) = (known.first().map(|chunk| chunk.bound_text()), known.last().map(|chunk| chunk.bound_text()));
+        if least == most { or_dash(least) } else { format!("{} to {}", or_dash(least), or_dash(most)) }
     }
 
     /// How many chunks say the same, as `name` or `name 3, other 5`.
@@ -303,71 +293,55 @@ impl Chunk {
 fn print_summary(inspected: &[Inspected]) {
     let heading =
         ["dataset", "options", "bound", "chunks", "ratio", "values", "coding", "predictor", "custom books", "exceptions"];
-    let mut table = Table::new(&heading);
-    let mut damaged = Vec::new();
-    for Inspected { name, contents, .. } in inspected {
-        let compressed = match contents {
-            Contents::Other { filters } => {
-                table.push_with_text(vec![name.to_string()], format!("({filters})"));
-                continue;
-            }
-            Contents::Compressed(compressed) => compressed,
-        };
-        let chunks = &compressed.chunks;
-        table.push(vec![
+    let row = |Inspected { name, filters, found, .. }: &Inspected| match found {
+        None => vec![name.to_string(), format!("({filters})")],
+        Some(found) => vec![
             name.to_string(),
-            compressed.options.clone(),
-            compressed.bounds(),
-            chunks.len().to_string(),
-            format!("{:.2}", compressed.ratio),
-            compressed.tally(|chunk| Some(chunk.values)),
-            compressed.tally(|chunk| chunk.coding),
-            compressed.tally(|chunk| chunk.predictor.as_deref()),
-            chunks.iter().filter(|chunk| chunk.codebook.as_deref() == Some("custom")).count().to_string(),
-            chunks.iter().filter_map(|chunk| chunk.exceptions).sum::<u64>().to_string(),
-        ]);
-        let errors = chunks.iter().filter_map(|chunk| Some((corner_text(&chunk.corner), chunk.error.as_ref()?)));
-        damaged.extend(errors.map(|(corner, reason)| format!("{name}: the chunk at {corner} is damaged: {reason}")));
-    }
-    table.print();
-    if inspected.iter().any(|found| found.compressed) {
+            found.options.clone(),
+            found.bounds(),
+            found.chunks.len().to_string(),
+            format!("{:.2}", found.ratio),
+            found.tally(|chunk| Some(chunk.values)),
+            found.tally(|chunk| chunk.coding),
+            found.tally(|chunk| chunk.predictor.as_deref()),
+            found.chunks.iter().filter(|chunk| chunk.codebook.as_deref() == Some("custom")).count().to_string(),
+            found.chunks.iter().filter_map(|chunk| chunk.exceptions).sum::<u64>().to_string(),
+        ],
+    };
+    print_table(&heading, inspected.iter().map(row).collect());
+    if inspected.iter().any(|each| each.compressed) {
         say(BOUND);
     }
-    damaged.iter().for_each(say);
+    for Inspected { name, found, .. } in inspected {
+        for chunk in found.iter().flat_map(|found| &found.chunks) {
+            if let Some(reason) = &chunk.error {
+                say(format_args!("{name}: the chunk at {} is damaged: {reason}", corner_text(&chunk.corner)));
+            }
+        }
+    }
 }
 
-fn print_chunks(Inspected { name, contents, .. }: &Inspected) {
-    let compressed = match contents {
-        Contents::Other { filters } => {
-            say(format_args!("{name}: not compressed by this filter ({filters})"));
-            say("");
-            return;
-        }
-        Contents::Compressed(compressed) => compressed,
+fn print_chunks(Inspected { name, filters, found, .. }: &Inspected) {
+    let Some(Compressed { options, type_name, shape, chunk_shape, chunks, .. }) = found else {
+        return say(format_args!("{name}: not compressed by this filter ({filters})"));
     };
-    let Compressed { options, type_name, shape, chunk_shape, chunks, .. } = compressed;
     say(format_args!("{name}: {type_name} {} in chunks of {}, {options}", shape_text(shape), shape_text(chunk_shape)));
-    let mut table =
-        Table::new(&["chunk at", "values", "bound", "coding", "predictor", "codebook", "bytes", "ratio", "exceptions"]);
-    let or_dash = |text: Option<&str>| text.unwrap_or("-").to_owned();
-    for chunk in chunks {
-        let mut cells = vec![corner_text(&chunk.corner), chunk.values.to_owned()];
-        if let Some(reason) = &chunk.error {
-            table.push_with_text(cells, reason.clone());
-            continue;
-        }
-        cells.extend([
+    let row = |chunk: &Chunk| match &chunk.error {
+        Some(reason) => vec![corner_text(&chunk.corner), chunk.values.to_owned(), reason.clone()],
+        None => vec![
+            corner_text(&chunk.corner),
+            chunk.values.to_owned(),
             chunk.bound_text(),
             or_dash(chunk.coding),
-            or_dash(chunk.predictor.as_deref()),
-            or_dash(chunk.codebook.as_deref()),
+            or_dash(chunk.predictor.as_ref()),
+            or_dash(chunk.codebook.as_ref()),
             chunk.bytes.to_string(),
             format!("{:.2}", chunk.ratio),
-            chunk.exceptions.map_or("-".to_owned(), |count| count.to_string()),
-        ]);
-        table.push(cells);
-    }
-    table.print();
+            or_dash(chunk.exceptions),
+        ],
+    };
+    let heading = ["chunk at", "values", "bound", "coding", "predictor", "codebook", "bytes", "ratio", "exceptions"];
+    print_table(&heading, chunks.iter().map(row).collect());
     say(BOUND);
     say("");
 }

@@ -4,7 +4,7 @@
 //! in the chunk. If several such values occur, and one of them would be lost, the chunk keeps the exact bits of all its values. Any reader gets these values: a
 //! stream holds what its decoder needs.
 
-use quire_codec::{Config, ErrorBound, Layout, Result, Workspace};
+use quire_codec::{Config, ErrorBound, Layout, Result};
 
 use crate::compare::{Elements, compare};
 
@@ -12,7 +12,7 @@ use crate::compare::{Elements, compare};
 pub(crate) const ATTRIBUTES: [&str; 2] = ["missing_value", "_FillValue"];
 
 /// Whether a value, given by its bits, occurs in a chunk.
-pub(crate) fn occurs(bits: u64, chunk: &[u8], layout: &Layout) -> bool {
+fn occurs(bits: u64, chunk: &[u8], layout: &Layout) -> bool {
     let size = layout.scalar.size();
     let mut value = bits.to_le_bytes();
     if layout.byte_order == quire_codec::ByteOrder::Big {
@@ -21,37 +21,34 @@ pub(crate) fn occurs(bits: u64, chunk: &[u8], layout: &Layout) -> bool {
     chunk.chunks_exact(size).any(|element| *element == value[..size])
 }
 
-/// Compresses a chunk so that `missing` values come back bit for bit, as the fill value of `config` does. Returns whether the chunk keeps all its exact bits
-/// for that.
+/// Compresses a chunk so that `missing` values come back bit for bit, as the fill value of `config` does. Returns the stream, and whether it keeps all exact
+/// bits of the chunk for that. `compress` compresses the chunk by a configuration.
 ///
 /// # Errors
 /// The codec's.
 pub(crate) fn compress(
-    workspace: &mut Workspace,
     chunk: &[u8],
     layout: &Layout,
     config: &Config<'_>,
     missing: &[u64],
-    stream: &mut Vec<u8>,
-) -> Result<bool> {
+    mut compress: impl FnMut(&Config<'_>) -> Result<Vec<u8>>,
+) -> Result<(Vec<u8>, bool)> {
     let is_lossless = config.bound == ErrorBound::Lossless;
     let found: Vec<u64> = missing.iter().copied().filter(|&bits| !is_lossless && occurs(bits, chunk, layout)).collect();
     if found.is_empty() {
-        workspace.compress(chunk, layout, config, stream)?;
-        return Ok(false);
+        return Ok((compress(config)?, false));
     }
     let fill: Vec<u64> = missing.iter().copied().chain(config.fill_value).collect();
     let elements = Elements { scalar: layout.scalar, byte_order: layout.byte_order, fill: &fill, missing: &[] };
     let mut decoded = vec![0; chunk.len()];
     for bits in found {
-        workspace.compress(chunk, layout, &Config { fill_value: Some(bits), ..*config }, stream)?;
-        workspace.decompress(stream, &mut decoded)?;
+        let stream = compress(&Config { fill_value: Some(bits), ..*config })?;
+        h5zquire::decompress(&stream, &mut decoded)?;
         if compare(chunk, &decoded, elements, Some(config.bound)).broken.is_none() {
-            return Ok(false);
+            return Ok((stream, false));
         }
     }
-    workspace.compress(chunk, layout, &config.with_bound(ErrorBound::Lossless), stream)?;
-    Ok(true)
+    Ok((compress(&config.with_bound(ErrorBound::Lossless))?, true))
 }
 
 #[cfg(test)]
@@ -74,10 +71,11 @@ mod tests {
             };
             let chunk: Vec<u8> = (0..1000).flat_map(|index| value(index).to_be_bytes()).collect();
             let config = Config::new(ErrorBound::Relative(0.01)).expect("a bound");
-            let (mut workspace, mut stream) = (Workspace::default(), Vec::new());
-            assert_eq!(compress(&mut workspace, &chunk, &layout, &config, &missing, &mut stream), Ok(is_exact), "{kinds}");
+            let by_filter = |config: &Config<'_>| h5zquire::compress(&chunk, &layout, config);
+            let (stream, keeps_all) = compress(&chunk, &layout, &config, &missing, by_filter).expect("compressed");
+            assert_eq!(keeps_all, is_exact, "{kinds}");
             let mut decoded = vec![0; chunk.len()];
-            workspace.decompress(&stream, &mut decoded).expect("decoded");
+            h5zquire::decompress(&stream, &mut decoded).expect("decoded");
             for (before, after) in chunk.chunks_exact(4).zip(decoded.chunks_exact(4)) {
                 let number = |bytes: &[u8]| f32::from_be_bytes(bytes.try_into().expect("four bytes"));
                 if missing.contains(&u64::from(number(before).to_bits())) {

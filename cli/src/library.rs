@@ -1,7 +1,6 @@
 //! HDF5 calls that the crate `hdf5` does not wrap. All unsafe code of this program is in this module. Each function checks what HDF5 does not check.
 
 pub(crate) mod chunks;
-pub(crate) mod codec;
 pub(crate) mod links;
 pub(crate) mod numbers;
 pub(crate) mod objects;

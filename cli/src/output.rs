@@ -98,43 +98,33 @@ impl Skipped {
     }
 }
 
-/// A table with a heading. Columns are as wide as their widest cell; the first is aligned left, all others right.
-#[derive(Debug)]
-pub(crate) struct Table {
-    widths: Vec<usize>,
-    /// The cells of each row, and a note after the last cell.
-    rows: Vec<(Vec<String>, String)>,
+/// Prints a table with a heading; without rows nothing. Columns are as wide as their widest cell; the first is aligned left, all others right. The last cell of
+/// a row that has fewer cells than the heading is a note of any length.
+pub(crate) fn print_table(heading: &[&str], rows: Vec<Vec<String>>) {
+    if rows.is_empty() {
+        return;
+    }
+    let is_note = |row: &[String], column: usize| row.len() < heading.len() && column + 1 == row.len();
+    let heading_row = heading.iter().map(|&cell| cell.to_owned()).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(heading_row).chain(rows).collect();
+    let width = |column: usize| {
+        let cells = rows.iter().filter(|row| !is_note(row, column)).filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..heading.len()).map(width).collect();
+    for row in &rows {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| match column {
+            0 => format!("{cell:<width$}"),
+            _ if is_note(row, column) => cell.clone(),
+            _ => format!("{cell:>width$}"),
+        });
+        say(cells.collect::<Vec<_>>().join("  "));
+    }
 }
 
-impl Table {
-    pub(crate) fn new(heading: &[&str]) -> Self {
-        let mut table = Self { widths: vec![0; heading.len()], rows: Vec::new() };
-        table.push(heading.iter().map(|&cell| cell.to_owned()).collect());
-        table
-    }
-
-    pub(crate) fn push(&mut self, row: Vec<String>) {
-        self.push_with_text(row, String::new());
-    }
-
-    /// Adds a row with a note of any length after its last cell.
-    pub(crate) fn push_with_text(&mut self, row: Vec<String>, text: String) {
-        for (width, cell) in self.widths.iter_mut().zip(&row) {
-            *width = cell.chars().count().max(*width);
-        }
-        self.rows.push((row, text));
-    }
-
-    /// Prints heading and rows; without rows nothing.
-    pub(crate) fn print(&self) {
-        for (row, text) in self.rows.iter().filter(|_| self.rows.len() > 1) {
-            let mut line = String::new();
-            for (cell, &width) in row.iter().zip(&self.widths) {
-                line += &if line.is_empty() { format!("{cell:<width$}  ") } else { format!("{cell:>width$}  ") };
-            }
-            say((line + text).trim_end());
-        }
-    }
+/// A cell for what may be missing.
+pub(crate) fn or_dash(cell: Option<impl Display>) -> String {
+    cell.map_or_else(|| "-".to_owned(), |cell| cell.to_string())
 }
 
 /// A progress bar, shown only on a terminal. `unit` names the counted things.

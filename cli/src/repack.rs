@@ -12,7 +12,6 @@ mod check;
 mod copy;
 mod plan;
 mod selection;
-mod values;
 
 use std::ffi::OsString;
 use std::fs;
@@ -35,7 +34,7 @@ use crate::datasets;
 use crate::jobs::Jobs;
 use crate::library::{links, objects, system};
 use crate::names::Name;
-use crate::output::{Outcome, Table, complain, grouped, print_json, progress, say};
+use crate::output::{Outcome, complain, grouped, or_dash, print_json, print_table, progress, say};
 use crate::part;
 use selection::Setting;
 
@@ -317,23 +316,18 @@ impl Repacked {
         if self.sizes.is_some() {
             heading.extend(["stored", "ratio", "PSNR/dB", "largest error"]);
         }
-        let mut table = Table::new(&heading);
-        for (index, task) in self.plan.tasks.iter().enumerate() {
-            let mut row =
-                vec![task.path.to_string(), task.options.clone(), shape_text(&task.chunk), task.source.bytes().to_string()];
+        let row = |(index, task): (usize, &plan::Task)| {
+            let bytes = task.source.bytes().to_string();
+            let mut row = vec![task.path.to_string(), task.options.clone(), shape_text(&task.chunk), bytes];
             if let Some(done) = self.done.get(index) {
                 // A dataset that was never written takes no bytes.
-                let ratio = if done.stored == 0 { "-".to_owned() } else { format!("{:.2}", done.ratio(task)) };
-                row.extend([
-                    done.stored.to_string(),
-                    ratio,
-                    done.difference.psnr_text(),
-                    format!("{:.3e}", done.difference.greatest),
-                ]);
+                let ratio = or_dash((done.stored > 0).then(|| format!("{:.2}", done.ratio(task))));
+                let error = format!("{:.3e}", done.difference.greatest);
+                row.extend([done.stored.to_string(), ratio, done.difference.psnr_text(), error]);
             }
-            table.push(row);
-        }
-        table.print();
+            row
+        };
+        print_table(&heading, self.plan.tasks.iter().enumerate().map(row).collect());
         self.plan.skipped.lines(is_verbose).iter().for_each(say);
         grouped("note:", &self.notes_on_datasets()).iter().for_each(say);
         self.other_notes().iter().for_each(|note| say(format_args!("note: {note}")));

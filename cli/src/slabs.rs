@@ -6,7 +6,6 @@
 //! hold, such as 1 x 2 x 4            └─┴─┴─┴─┘   whole rows lie in one piece in a dataset that is not chunked, and HDF5 reads them at once
 //! ```
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
@@ -71,76 +70,55 @@ pub(crate) fn each_chunk<'a, State: Default, Fetched: Send, Done: Send>(
     work: impl Fn(&mut State, usize, &ReadChunk, Fetched) -> Done + Sync,
     mut take: impl FnMut(usize, &ReadChunk, Done) -> Result<()>,
 ) -> Result<()> {
-    let mut readers = datasets.into_iter().map(Reader::new).enumerate();
-    let mut reader = readers.next();
-    // Memory of slabs that nobody needs any more.
-    let spare = RefCell::new(Vec::new());
+    let read = |(number, chunks): (usize, Chunks<'a>)| read_chunks(chunks).map(move |chunk| (number, chunks.name, chunk));
+    let mut chunks = datasets.into_iter().enumerate().flat_map(read);
     jobs::pipeline(
         jobs,
         || {
-            while let Some((number, current)) = &mut reader {
-                let read = current.next(&mut spare.borrow_mut());
-                if let Some(chunk) = read.with_context(|| current.chunks.name.clone())? {
-                    return Ok(Some((*number, fetch(*number, &chunk)?, chunk)));
-                }
-                reader = readers.next();
-            }
-            Ok(None)
+            let Some((number, name, chunk)) = chunks.next() else { return Ok(None) };
+            let chunk = chunk.with_context(|| name.clone())?;
+            Ok(Some((number, fetch(number, &chunk)?, chunk)))
         },
         |state, (number, fetched, chunk)| (number, work(state, number, &chunk, fetched), chunk),
-        |(number, done, chunk)| {
-            take(number, &chunk, done)?;
-            spare.borrow_mut().extend(Arc::into_inner(chunk.slab).map(|slab| slab.bytes));
-            Ok(())
-        },
+        |(number, done, chunk)| take(number, &chunk, done),
     )
 }
 
-/// Reads the chunks of a dataset in their order.
-struct Reader<'a> {
-    chunks: Chunks<'a>,
-    /// Whether the dataset stores these chunks as plain values, which need not go through HDF5's chunk cache.
-    is_plain: bool,
-    slabs: std::vec::IntoIter<Vec<Range>>,
-    slab: Option<Arc<Slab>>,
-    ranges: std::vec::IntoIter<Vec<Range>>,
+/// Reads the chunks of a dataset in their order, slab by slab.
+fn read_chunks(chunks: Chunks<'_>) -> impl Iterator<Item = Result<ReadChunk>> {
+    let Chunks { source, shape, boxes, .. } = chunks;
+    // Where the dataset has these chunks itself, HDF5 reads each in one piece.
+    let most = if chunks.are_stored() { 0 } else { SLAB_BYTES / source.numbers.scalar.element_size() };
+    joined(boxes, most).into_iter().flat_map(move |ranges| {
+        let slab = chunks.read(&ranges).map(|bytes| Arc::new(Slab { ranges: ranges.clone(), bytes }));
+        match slab {
+            Ok(slab) => {
+                chunks_of(&ranges, shape).into_iter().map(|ranges| Ok(ReadChunk { ranges, slab: Arc::clone(&slab) })).collect()
+            }
+            Err(error) => vec![Err(error)],
+        }
+    })
 }
 
-impl<'a> Reader<'a> {
-    fn new(chunks: Chunks<'a>) -> Self {
-        let Chunks { source, shape, boxes, .. } = chunks;
-        // Where the dataset has these chunks itself, HDF5 reads each in one piece.
-        let is_chunked = source.chunk.as_deref() == Some(shape);
-        let most = if is_chunked { 0 } else { SLAB_BYTES / source.numbers.scalar.element_size() };
-        let slabs = joined(boxes, most).into_iter();
-        Self { chunks, is_plain: is_chunked && source.is_plain, slabs, slab: None, ranges: Vec::new().into_iter() }
+impl Chunks<'_> {
+    /// Whether the dataset has these chunks itself.
+    fn are_stored(&self) -> bool {
+        self.source.chunk.as_deref() == Some(self.shape)
     }
 
-    fn next(&mut self, spare: &mut Vec<Vec<u8>>) -> Result<Option<ReadChunk>> {
-        loop {
-            if let (Some(slab), Some(ranges)) = (&self.slab, self.ranges.next()) {
-                return Ok(Some(ReadChunk { ranges, slab: Arc::clone(slab) }));
-            }
-            let Some(ranges) = self.slabs.next() else { return Ok(None) };
-            self.slab = None;
-            let mut bytes = spare.pop().unwrap_or_default();
-            self.read(&ranges, &mut bytes)?;
-            self.ranges = chunks_of(&ranges, self.chunks.shape).into_iter();
-            self.slab = Some(Arc::new(Slab { ranges, bytes }));
-        }
-    }
-
-    fn read(&self, ranges: &[Range], bytes: &mut Vec<u8>) -> Result<()> {
-        let Source { dataset, numbers, .. } = self.chunks.source;
-        let is_whole = boxes::with_extents(ranges, self.chunks.shape) == ranges;
-        // A damaged file may have another length for a chunk: HDF5 then says what is wrong.
-        if self.is_plain
+    fn read(&self, ranges: &[Range]) -> Result<Vec<u8>> {
+        let Source { dataset, numbers, is_plain, .. } = self.source;
+        let (mut bytes, is_whole) = (Vec::new(), boxes::with_extents(ranges, self.shape) == ranges);
+        // Plain values need not go through HDF5's chunk cache. A damaged file may have another length for a chunk: HDF5 then says what is wrong.
+        if *is_plain
+            && self.are_stored()
             && is_whole
-            && chunks::read(dataset, &boxes::corner(ranges), bytes).is_ok()
+            && chunks::read(dataset, &boxes::corner(ranges), &mut bytes).is_ok()
             && bytes.len() == boxes::values(ranges) * numbers.scalar.size()
         {
-            return Ok(());
+            return Ok(bytes);
         }
-        numbers.read(dataset, ranges, bytes)
+        numbers.read(dataset, ranges, &mut bytes)?;
+        Ok(bytes)
     }
 }

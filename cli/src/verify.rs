@@ -5,7 +5,7 @@ pub(crate) mod copies;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
-use anyhow::{Context as _, Error, Result, bail};
+use anyhow::{Error, Result, bail, ensure};
 use clap::Args;
 use h5zquire::{FILTER_ID, cd_values};
 use hdf5::filters::Filter;
@@ -27,7 +27,7 @@ use crate::library::numbers::Numbers;
 use crate::library::process::note_reading;
 use crate::library::values::Values;
 use crate::names::Name;
-use crate::output::{Outcome, Skipped, Table, print_json, progress, say};
+use crate::output::{Outcome, Skipped, or_dash, print_json, print_table, progress, say};
 use crate::slabs::Chunks;
 use copies::{Compared, Pair, compare_copies};
 
@@ -72,7 +72,7 @@ struct Verified {
     path: Name,
     /// `None` if the copy has no dataset of this name, or none whose values can be read.
     #[serde(flatten)]
-    found: Option<Findings>,
+    found: Option<Box<Findings>>,
     /// Why the copy is wrong.
     problem: Option<String>,
 }
@@ -112,16 +112,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
     let (mut verified, mut skipped, mut equal) = (Vec::new(), Skipped::default(), 0);
     let paths: BTreeSet<Name> = originals.iter().map(|named| named.path.clone()).collect();
     for original in originals {
-        let bar = &verifier.bar;
-        bar.set_message(original.path.to_string());
-        let (path, size) = (original.path.clone(), original.dataset.as_ref().map_or(0, |dataset| dataset.size()));
-        let before = bar.position();
-        match verifier.verify(original)? {
-            Verdict::Numbers(report) => verified.push(*report),
-            Verdict::Equal => equal += 1,
-            Verdict::Unknown(reason) => skipped.add(path, &reason),
+        verifier.bar.set_message(original.path.to_string());
+        let path = original.path.clone();
+        match verifier.verify(original) {
+            Ok(Verdict::Numbers(found, problem)) => verified.push(Verified { path, found, problem }),
+            Ok(Verdict::Equal) => equal += 1,
+            Ok(Verdict::Unknown(reason)) => skipped.add(path, &reason),
+            Err(problem) => verified.push(Verified { path, found: None, problem: Some(format!("{problem:#}")) }),
         }
-        bar.set_position(before + size as u64);
     }
     verifier.bar.finish_and_clear();
     // If a part of the original is verified, the copy may well have more.
@@ -151,12 +149,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
 
 /// What came of a dataset of the original.
 enum Verdict {
-    /// A report on numbers, or on a dataset that is not in the copy or is another there.
-    Numbers(Box<Verified>),
+    /// What was found of numbers, and the promise that is broken.
+    Numbers(Option<Box<Findings>>, Option<String>),
     /// Values without a promise, and values that are no numbers, which are equal.
     Equal,
     /// It cannot be compared, for this reason.
     Unknown(Error),
+}
+
+impl Verdict {
+    /// That of values without a promise.
+    ///
+    /// # Errors
+    /// If they are not equal, this problem.
+    fn of(is_equal: Result<bool>, problem: &'static str) -> Result<Self> {
+        match is_equal {
+            Ok(true) => Ok(Self::Equal),
+            Ok(false) => bail!(problem),
+            Err(reason) => Ok(Self::Unknown(reason)),
+        }
+    }
 }
 
 const OTHER_TYPE: &str = "its type is not that of the original";
@@ -172,42 +184,35 @@ struct Verifier<'a> {
 }
 
 impl Verifier<'_> {
+    /// Compares a dataset with its copy.
+    ///
+    /// # Errors
+    /// Why the copy is wrong, or cannot be read.
     fn verify(&self, Named { dataset, path, name, .. }: Named) -> Result<Verdict> {
         let dataset = match dataset {
             Ok(dataset) => dataset,
             Err(reason) => return Ok(Verdict::Unknown(reason)),
         };
-        let wrong = |problem: String| {
-            Ok(Verdict::Numbers(Box::new(Verified { path: path.clone(), found: None, problem: Some(problem) })))
-        };
-        let equal = |is_equal: Result<bool>, problem: &str| match is_equal {
-            Ok(true) => Ok(Verdict::Equal),
-            Ok(false) => wrong(problem.to_owned()),
-            Err(reason) => Ok(Verdict::Unknown(reason)),
-        };
         // The path may be another one of the dataset than that which is found first.
         let Ok((ObjectKind::Dataset, _)) = object_by_name(&self.copy, path.as_c()) else {
-            return wrong("the copy has no such dataset".to_owned());
+            bail!("the copy has no such dataset");
         };
-        let copy = open_dataset(&self.copy, &path).with_context(|| path.in_file(self.arguments.copy.as_ref()))?;
-        let shapes = [copy.shape(), dataset.shape()].map(|shape| shape_text(&shape));
-        if shapes[0] != shapes[1] {
-            return wrong(format!("its shape is {}, the original's is {}", shapes[0], shapes[1]));
-        }
+        let copy = open_dataset(&self.copy, &path)?;
+        let [copied, shape] = [copy.shape(), dataset.shape()].map(|shape| shape_text(&shape));
+        ensure!(copied == shape, "its shape is {copied}, the original's is {shape}");
         // Neither a scalar nor a null dataspace has axes, but a scalar has a value.
         let [copied, count] = [values_of(&copy)?, values_of(&dataset)?];
-        if copied != count {
-            return wrong(format!("its number of values is {copied}, the original's is {count}"));
-        }
+        ensure!(copied == count, "its number of values is {copied}, the original's is {count}");
         if count == 0 {
-            return equal(has_same_type(&dataset, &copy), OTHER_TYPE);
+            return Verdict::of(has_same_type(&dataset, &copy), OTHER_TYPE);
         }
         note_reading(&name);
-        let sources = (Source::new(dataset.clone(), name), Source::new(copy.clone(), path.clone()));
-        match sources {
+        match (Source::new(dataset.clone(), name), Source::new(copy.clone(), path.clone())) {
             (Ok(original), Ok(copy)) if original.numbers.scalar == copy.numbers.scalar => self.numbers(&path, &original, &copy),
-            (Err(_), _) => equal(others(&dataset, &copy), "its values are not those of the original, or its type is another"),
-            (Ok(_), _) => wrong(OTHER_TYPE.to_owned()),
+            (Err(_), _) => {
+                Verdict::of(others(&dataset, &copy), "its values are not those of the original, or its type is another")
+            }
+            (Ok(_), _) => bail!(OTHER_TYPE),
         }
     }
 
@@ -262,8 +267,8 @@ impl Verifier<'_> {
         let names: Vec<String> = filters.iter().map(filter_name).collect();
         let filters = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         // Of values that cannot be read, there is no error to be shown.
-        let found = (read > 0 || boxes.is_empty()).then_some(Findings { filters, bound, difference: sum, chunks });
-        Ok(Verdict::Numbers(Box::new(Verified { path: path.clone(), found, problem })))
+        let found = (read > 0 || boxes.is_empty()).then(|| Box::new(Findings { filters, bound, difference: sum, chunks }));
+        Ok(Verdict::Numbers(found, problem))
     }
 
     /// The options whose bound a copy promises: the given ones, or those of this filter among the copy's filters.
@@ -316,34 +321,29 @@ fn others(original: &Dataset, copy: &Dataset) -> Result<bool> {
 }
 
 fn print(verified: &[Verified], with_chunks: bool) {
-    let cells = |difference: &Difference, bound: Option<&String>| {
-        let share = match bound {
-            Some(_) if difference.share.is_finite() => format!("{:.1} %", difference.share * 100.0),
-            Some(_) => "beyond".to_owned(),
-            None => "-".to_owned(),
-        };
-        let (error, psnr) = (format!("{:.3e}", difference.greatest), difference.psnr_text());
-        [error, share, psnr, difference.beyond.to_string(), difference.changed.to_string()]
-    };
     let mut heading = vec!["dataset"];
     heading.extend(if with_chunks { &["chunk at"][..] } else { &["filters", "bound"] });
     heading.extend(["largest error", "of the bound", "PSNR/dB", "beyond", "changed"]);
-    let mut table = Table::new(&heading);
+    let row = |mut cells: Vec<String>, difference: &Difference, bound: Option<&String>| {
+        let share = format!("{:.1} %", difference.share * 100.0);
+        let share = bound.map(|_| if difference.share.is_finite() { &share } else { "beyond" });
+        let (error, psnr) = (format!("{:.3e}", difference.greatest), difference.psnr_text());
+        cells.extend([error, or_dash(share), psnr, difference.beyond.to_string(), difference.changed.to_string()]);
+        cells
+    };
+    let mut rows = Vec::new();
     for Verified { path, found, .. } in verified {
-        let Some(Findings { filters, bound, difference, chunks }) = found else { continue };
-        if let Some(chunks) = chunks {
-            for chunk in chunks {
-                let mut row = vec![path.to_string(), corner_text(&chunk.corner)];
-                row.extend(cells(&chunk.difference, bound.as_ref()));
-                table.push(row);
-            }
-            continue;
+        let Some(Findings { filters, bound, difference, chunks }) = found.as_deref() else { continue };
+        match chunks {
+            None => rows.push(row(vec![path.to_string(), filters.clone(), or_dash(bound.as_ref())], difference, bound.as_ref())),
+            Some(chunks) => rows.extend(
+                chunks
+                    .iter()
+                    .map(|chunk| row(vec![path.to_string(), corner_text(&chunk.corner)], &chunk.difference, bound.as_ref())),
+            ),
         }
-        let mut row = vec![path.to_string(), filters.clone(), bound.clone().unwrap_or_else(|| "-".to_owned())];
-        row.extend(cells(difference, bound.as_ref()));
-        table.push(row);
     }
-    table.print();
+    print_table(&heading, rows);
     for Verified { path, problem, .. } in verified {
         if let Some(problem) = problem {
             say(format_args!("WRONG {path}: {problem}"));

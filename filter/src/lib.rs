@@ -50,9 +50,11 @@ use std::ffi::c_void;
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5pl::{H5PL_TYPE_FILTER, H5PL_type_t};
 use hdf5_sys::h5z::{H5Z_CLASS_T_VERS, H5Z_class2_t, H5Z_filter_t};
+use quire_codec::{Config, Layout};
 
 pub use self::backend::{check_environment, threads_of_environment};
 pub use self::fence::Failure;
+use self::fence::{Buffers, with_kept_buffers};
 
 /// Offsets of the chunks that a dataset has in its file, the last axis fastest. `hdf5` is the address of a function of the HDF5 that knows the dataset.
 ///
@@ -60,6 +62,24 @@ pub use self::fence::Failure;
 /// Says why HDF5 does not tell.
 pub fn chunk_offsets(dataset: hid_t, hdf5: *const c_void) -> Result<Vec<Vec<u64>>, Failure> {
     arrays::stored::offsets(&h5api::Library::with_function(hdf5)?, dataset)
+}
+
+/// Compresses a chunk as the filter does: on the GPU, if it is used, and with the user's dictionary.
+///
+/// # Errors
+/// Those of the filter.
+pub fn compress(values: &[u8], layout: &Layout, config: &Config<'_>) -> quire_codec::Result<Vec<u8>> {
+    with_kept_buffers(|Buffers { workspace, stream, history, .. }| {
+        Ok(backend::compress(values.into(), layout, config, workspace, stream, history)?.bytes().to_vec())
+    })
+}
+
+/// Decompresses the stream of a chunk into `values`, which must have its length.
+///
+/// # Errors
+/// Those of the filter.
+pub fn decompress(stream: &[u8], values: &mut [u8]) -> quire_codec::Result<()> {
+    with_kept_buffers(|kept| arrays::batch::decompress(stream, values, kept))
 }
 
 /// What HDF5 says of a datatype. `hdf5` is the address of a function of the HDF5 that knows the datatype.

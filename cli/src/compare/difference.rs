@@ -26,8 +26,63 @@ impl std::fmt::Display for Far {
     }
 }
 
-/// Error statistics of values, and the promises that they break.
+/// The smallest and the largest of many values, and of those between them.
 #[derive(Debug, Clone)]
+pub(crate) struct Extremes {
+    /// The smallest value, infinity if there are none, and the smallest one above it.
+    least: [f64; 2],
+    /// The largest value, minus infinity if there are none, and the largest one below it.
+    most: [f64; 2],
+}
+
+impl Default for Extremes {
+    fn default() -> Self {
+        Self { least: [f64::INFINITY; 2], most: [f64::NEG_INFINITY; 2] }
+    }
+}
+
+impl Extremes {
+    /// How many times as wide as that of all other values a range must be for one value to be told as far from them.
+    const FAR_TIMES: f64 = 10.0;
+
+    /// Whether a value lies between others, so that it would change nothing.
+    #[inline(always)]
+    pub(super) fn has(&self, value: f64) -> bool {
+        (self.least[1] <= value) & (value <= self.most[1])
+    }
+
+    pub(super) fn add(&mut self, value: f64) {
+        let ([least, above], [most, below]) = (self.least, self.most);
+        if value < least {
+            self.least = [value, least];
+        } else if value > least && value < above {
+            self.least[1] = value;
+        }
+        if value > most {
+            self.most = [value, most];
+        } else if value < most && value > below {
+            self.most[1] = value;
+        }
+    }
+
+    /// The largest minus the smallest value; 0 if there are none.
+    pub(super) fn range(&self) -> f64 {
+        (self.most[0] - self.least[0]).max(0.0)
+    }
+
+    /// The value without which the range would be much narrower, if there is one.
+    pub(super) fn far(&self) -> Option<Far> {
+        let of = |value: f64, others: f64| Far { value, times: self.range() / others, chunks: 1 };
+        let ([least, above], [most, below]) = (self.least, self.most);
+        let (without_least, without_most) = (of(least, most - above), of(most, below - least));
+        let far = if without_least.times > without_most.times { without_least } else { without_most };
+        // Of a chunk with two values none is far.
+        (far.times.is_finite() && far.times >= Self::FAR_TIMES).then_some(far)
+    }
+}
+
+/// Error statistics of values, and the promises that they break.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Difference {
     /// Number of finite values, without fill values and other values that are to be kept.
     pub(crate) values: u64,
@@ -43,29 +98,11 @@ pub(crate) struct Difference {
     pub(crate) broken: Option<String>,
     /// The value that widens a chunk's range the most. It is given if it widens the range much, and the bound or the PSNR depends on the range.
     pub(crate) far: Option<Far>,
+    /// Kept values that count in a chunk's range.
+    pub(super) missing: u64,
     /// The sum of the squared errors.
     pub(super) squares: f64,
-    /// The smallest value; infinity if there are none.
-    pub(super) least: f64,
-    /// The largest value; minus infinity if there are none.
-    pub(super) most: f64,
-}
-
-impl Default for Difference {
-    fn default() -> Self {
-        Self {
-            values: 0,
-            greatest: 0.0,
-            share: 0.0,
-            beyond: 0,
-            changed: 0,
-            broken: None,
-            far: None,
-            squares: 0.0,
-            least: f64::INFINITY,
-            most: f64::NEG_INFINITY,
-        }
-    }
+    pub(super) extremes: Extremes,
 }
 
 impl Difference {
@@ -76,9 +113,7 @@ impl Difference {
         self.share = self.share.max(other.share);
         self.beyond += other.beyond;
         self.changed += other.changed;
-        if self.broken.is_none() {
-            self.broken.clone_from(&other.broken);
-        }
+        self.broken = self.broken.take().or_else(|| other.broken.clone());
         self.far = match (self.far, other.far) {
             (Some(one), Some(other)) => {
                 let wider = if one.times < other.times { other } else { one };
@@ -87,13 +122,10 @@ impl Difference {
             (one, other) => one.or(other),
         };
         self.squares += other.squares;
-        self.least = self.least.min(other.least);
-        self.most = self.most.max(other.most);
-    }
-
-    /// The largest minus the smallest value; 0 if there are none.
-    pub(crate) fn range(&self) -> f64 {
-        if self.least <= self.most { self.most - self.least } else { 0.0 }
+        [other.extremes.least[0], other.extremes.most[0]]
+            .into_iter()
+            .filter(|value| value.is_finite())
+            .for_each(|value| self.extremes.add(value));
     }
 
     /// PSNR in dB; infinite if no value differs, NaN if the sum of squared errors overflows f64.
@@ -101,7 +133,7 @@ impl Difference {
         if self.greatest == 0.0 {
             return f64::INFINITY;
         }
-        let psnr = 20.0 * self.range().log10() - 10.0 * (self.squares / self.values as f64).log10();
+        let psnr = 20.0 * self.extremes.range().log10() - 10.0 * (self.squares / self.values as f64).log10();
         if psnr.is_finite() { psnr } else { f64::NAN }
     }
 

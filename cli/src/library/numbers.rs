@@ -79,22 +79,18 @@ impl Numbers {
     /// Bits of the values of an attribute, converted to this type; none if there is no such attribute, or if it holds no numbers. A pair gives both its parts,
     /// but not 0, which is exact in any case.
     pub(crate) fn of_attribute(&self, dataset: &Dataset, name: &Name) -> Vec<u64> {
-        let read = has_attribute(dataset, name).then(|| self.read_attribute(dataset, name));
-        let bits = |value: &[u8]| {
-            let mut bits = [0; 8];
-            bits[..value.len()].copy_from_slice(value);
-            if self.byte_order == ByteOrder::Big {
-                bits[..value.len()].reverse();
-            }
-            u64::from_le_bytes(bits)
-        };
+        // What cannot be read names nothing.
+        let bytes = self.read_attribute(dataset, name).unwrap_or_default();
+        let bits = |value: &[u8]| fill_bits(value, self.scalar.of_values(), self.byte_order, ErrorBound::Lossless).ok();
         let is_kept = |&bits: &u64| bits != 0 || !self.scalar.is_pair();
-        let bytes = read.transpose().ok().flatten().unwrap_or_default();
-        bytes.chunks_exact(self.scalar.size()).map(bits).filter(is_kept).collect()
+        bytes.chunks_exact(self.scalar.size()).filter_map(bits).filter(is_kept).collect()
     }
 
-    /// The values of an attribute, converted to this type; none if they are no numbers.
+    /// The values of an attribute, converted to this type; none if there is no such attribute, or if they are no numbers.
     fn read_attribute(&self, dataset: &Dataset, name: &Name) -> Result<Vec<u8>> {
+        if !has_attribute(dataset, name) {
+            return Ok(Vec::new());
+        }
         let attribute = open_attribute(dataset, name)?;
         let (datatype, count) = (attribute.dtype()?, attribute.space()?.size());
         let can_be_converted = if self.scalar.is_pair() || self.is_enumeration {

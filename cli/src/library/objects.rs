@@ -4,17 +4,16 @@ use std::ffi::{c_char, c_int, c_uint};
 use std::mem::MaybeUninit;
 
 use anyhow::{Context as _, Result, ensure};
-use hdf5::plist::link_create::CharEncoding;
 use hdf5::plist::{DatasetCreate, FileCreate, GroupCreate, LinkCreate, ObjectCopy, PropertyList};
 use hdf5::{Dataset, Dataspace, Datatype, File, Group, Location};
 use hdf5_sys::h5d::{H5D_alloc_time_t, H5Dcreate2, H5Dget_create_plist};
 use hdf5_sys::h5f::{H5F_info2_t, H5Fget_info2};
 use hdf5_sys::h5g::{H5Gcreate2, H5Gget_create_plist};
 use hdf5_sys::h5i::{H5I_type_t, hid_t};
-use hdf5_sys::h5l::{H5L_info1_t, H5L_type_t, H5Lcopy, H5Lcreate_hard, H5Ldelete, H5Lget_info1, H5Lget_val};
+use hdf5_sys::h5l::{H5L_info1_t, H5L_type_t, H5Lcopy, H5Lcreate_hard, H5Lget_info1, H5Lget_val};
 use hdf5_sys::h5o::{H5O_COPY_MERGE_COMMITTED_DTYPE_FLAG, H5O_COPY_WITHOUT_ATTR_FLAG, H5Ocopy};
 use hdf5_sys::h5p::*;
-use hdf5_sys::h5t::{H5Tget_create_plist, H5Topen2};
+use hdf5_sys::h5t::H5Tget_create_plist;
 use hdf5_sys::h5z::{H5Z_FILTER_ALL, H5Z_FLAG_MANDATORY};
 
 use super::links::Link;
@@ -89,14 +88,6 @@ pub(crate) fn copy(from: &Location, to: &File, path: &Name, link: &LinkCreate, c
     })
 }
 
-/// Link creation properties with the given encoding of the name.
-///
-/// # Errors
-/// HDF5's.
-pub(crate) fn link_properties(encoding: CharEncoding) -> Result<LinkCreate> {
-    Ok(LinkCreate::build().char_encoding(encoding).finish()?)
-}
-
 /// Copies a soft or external link to the same path of another file.
 ///
 /// # Errors
@@ -136,15 +127,6 @@ pub(crate) fn link_again(file: &File, object: &Name, path: &Name, properties: &L
     let (object, path) = (object.as_c().as_ptr(), path.as_c().as_ptr());
     // SAFETY: both paths end with a zero byte; HDF5 checks identifiers.
     locked(|| unsafe { check(H5Lcreate_hard(file.id(), object, file.id(), path, properties.id(), H5P_DEFAULT)) })
-}
-
-/// Removes a link.
-///
-/// # Errors
-/// HDF5's.
-pub(crate) fn unlink(file: &File, path: &Name) -> Result<()> {
-    // SAFETY: the path ends with a zero byte; HDF5 checks the identifier.
-    locked(|| unsafe { check(H5Ldelete(file.id(), path.as_c().as_ptr(), H5P_DEFAULT)) })
 }
 
 /// Version of a file's superblock. Files with version 2 and above may contain features of HDF5 1.8.
@@ -218,15 +200,6 @@ pub(crate) fn virtual_sources(properties: &DatasetCreate) -> Result<Vec<(Name, N
 pub(crate) fn is_external(properties: &DatasetCreate) -> bool {
     // SAFETY: HDF5 checks the identifier.
     locked(|| unsafe { H5Pget_external_count(properties.id()) }) > 0
-}
-
-/// Opens a committed datatype.
-///
-/// # Errors
-/// HDF5's.
-pub(crate) fn open_datatype(file: &File, path: &Name) -> Result<Datatype> {
-    // SAFETY: as in `create_group`.
-    locked(|| unsafe { owned!(H5Topen2(file.id(), path.as_c().as_ptr(), H5P_DEFAULT)) })
 }
 
 /// Whether an object records the creation order of its attributes. If not, HDF5 lists them in an arbitrary order, which a copy need not keep.

@@ -7,7 +7,6 @@ use std::ptr::null_mut;
 use std::slice::from_raw_parts;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use h5zquire::FILTER_ID;
 use hdf5_sys::h5pl::{H5PLget, H5PLget_loading_state, H5PLsize};
 use hdf5_sys::h5z::H5Z_class2_t;
 use libloading::{Library, Symbol};
@@ -66,16 +65,8 @@ pub(crate) fn load_filter(path: &Path) -> Result<(c_int, String)> {
     }
 }
 
-/// The plugin that HDF5 has loaded for this filter. HDF5 loads it as soon as it is asked whether the filter is there.
-pub(super) fn loaded() -> Option<PathBuf> {
-    // The program itself, which has no path, holds the filter's code, too, but none of its functions for others.
-    system::loaded_objects()
-        .into_iter()
-        .find(|path| path.is_absolute() && load_filter(path).is_ok_and(|(filter, _)| filter == FILTER_ID))
-}
-
 /// Opens a shared library. It is never closed, since HDF5 will load it again soon.
-pub(super) fn open(path: &Path) -> Result<&'static Library> {
+fn open(path: &Path) -> Result<&'static Library> {
     // SAFETY: loading runs the library's constructors, as it does when HDF5 or h5dump load it.
     let library = unsafe { Library::new(path) };
     let library = library.map_err(|error| anyhow!("it cannot be loaded: {}", error.source().unwrap_or(&error)))?;
@@ -86,7 +77,7 @@ pub(super) fn open(path: &Path) -> Result<&'static Library> {
 ///
 /// # Safety
 /// The function must have the signature `F`.
-pub(super) unsafe fn symbol<F>(library: &'static Library, name: &str) -> Result<Symbol<'static, F>> {
+unsafe fn symbol<F>(library: &'static Library, name: &str) -> Result<Symbol<'static, F>> {
     // SAFETY: the caller's promise.
     let found = unsafe { library.get(name) };
     found.map_err(|_| anyhow!("it has no symbol {name}: it is not a plugin of HDF5, or another version of H5Z-Quire"))
@@ -109,7 +100,7 @@ pub(crate) fn info_of(path: &Path) -> Result<serde_json::Value> {
 
 /// `quire_bytes`: what a function of the plugin delivers.
 #[repr(C)]
-pub(super) struct Bytes {
+struct Bytes {
     address: *mut u8,
     length: usize,
 }
@@ -118,10 +109,7 @@ pub(super) struct Bytes {
 ///
 /// # Safety
 /// The function must deliver bytes as `h5z_quire.h` says, and `free` must be the plugin's `quire_free`.
-pub(super) unsafe fn delivered(
-    free: unsafe extern "C" fn(*mut Bytes),
-    function: impl FnOnce(*mut Bytes) -> c_int,
-) -> (c_int, Vec<u8>) {
+unsafe fn delivered(free: unsafe extern "C" fn(*mut Bytes), function: impl FnOnce(*mut Bytes) -> c_int) -> (c_int, Vec<u8>) {
     let mut bytes = Bytes { address: null_mut(), length: 0 };
     let status = function(&mut bytes);
     // SAFETY: the header promises so many bytes there, until they are freed, which it wants after every call.

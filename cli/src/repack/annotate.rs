@@ -26,10 +26,8 @@ pub(super) fn annotate(path: &Path, plan: &Plan, done: &[Done]) -> Result<()> {
 
 fn describe(dataset: &Dataset, options: &str, done: &Done) -> hdf5::Result<()> {
     for name in ["quire_options", "quire_largest_error", "quire_psnr"] {
-        // An earlier copy may have left it.
-        if dataset.attr(name).is_ok() {
-            dataset.delete_attr(name)?;
-        }
+        // An earlier copy may have left it; mostly it is not there.
+        let _ = dataset.delete_attr(name);
     }
     let options: VarLenUnicode = options.parse().map_err(|_| "the options are no text")?;
     dataset.new_attr::<VarLenUnicode>().create("quire_options")?.write_scalar(&options)?;

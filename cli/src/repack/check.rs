@@ -29,13 +29,13 @@ use crate::verify::copies::{Pair, compare_copies};
 pub(super) fn check(from: &File, written: &Path, plan: &Plan, jobs: usize, bar: &ProgressBar) -> Result<Vec<Done>> {
     const UNREADABLE: &str = "the written file cannot be read";
     let to = links::open_file(written, false).context(UNREADABLE)?;
-    let files = Files { old: Side::of(from)?, new: Side::of(&to).context(UNREADABLE)? };
+    let side = |file| anyhow::Ok(Side { file, tree: Tree::below(file, &Name::default())? });
+    let files = Files { old: side(from)?, new: side(&to).context(UNREADABLE)? };
     files.links()?;
     let root = Name::from("/");
-    files.attributes(&root).map_err(|reason| not_as_before(&root, reason))?;
     let by_token = plan.by_token();
-    for (path, kind, token) in files.old.tree.objects() {
-        let is_compressed = by_token.contains_key(&token);
+    let objects = files.old.tree.objects().map(|(path, kind, token)| (path, kind, by_token.contains_key(&token)));
+    for (path, kind, is_compressed) in std::iter::once((&root, ObjectKind::Group, false)).chain(objects) {
         files.object(path, kind, is_compressed).map_err(|reason| not_as_before(path, reason))?;
     }
     compressed(&to, plan, jobs, bar)
@@ -204,11 +204,7 @@ fn same_form(old: &Container, new: &Container) -> Result<()> {
     Ok(())
 }
 
-impl<'a> Side<'a> {
-    fn of(file: &'a File) -> Result<Self> {
-        Ok(Self { file, tree: Tree::below(file, &Name::default())? })
-    }
-
+impl Side<'_> {
     /// The contents of values, independent of their addresses in memory and in the file.
     fn contents(&self, values: Values) -> Result<Vec<u8>> {
         values.contents(|kind, reference, contents| {

@@ -1,23 +1,26 @@
-//! Copies a file: first all objects, in the order of their links; then attributes and values, which may refer to them; then the compressed chunks.
+//! Copies a file: first all objects, in the order of their links; then attributes and values, which may refer to them; then the compressed chunks, each once and
+//! as a whole. A chunk that is written twice would be rounded twice.
 
 use std::collections::HashMap;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use hdf5::plist::LinkCreate;
-use hdf5::plist::link_create::CharEncoding;
 use hdf5::{CommittedDatatype, Dataset, Datatype, File, Location};
 use indicatif::ProgressBar;
+use quire_codec::AdaptPolicy;
 
 use super::plan::{Plan, Task};
-use super::values;
-use crate::boxes::block_of;
+use crate::boxes::{self, block_of, copy_common};
 use crate::datasets::written_boxes;
+use crate::kept;
+use crate::library::chunks;
 use crate::library::links::{
     Link, ObjectKind, Token, Tree, attribute_names, copy_comment, open_attribute, open_dataset, open_group, open_object, token,
 };
-use crate::library::objects::{self, link_properties};
+use crate::library::objects;
 use crate::library::values::{Values, create_attribute, is_plain, transient};
 use crate::names::Name;
+use crate::slabs::{ReadChunk, each_chunk};
 
 /// What became of a copy.
 pub(super) struct Copied {
@@ -41,11 +44,11 @@ pub(super) fn copy(from: &File, to: &File, plan: &Plan, jobs: usize, bar: &Progr
     }
     let mut notes = copier.attributes_and_references()?;
     if let Some(staging) = staging {
-        objects::unlink(to, &staging)?;
+        to.unlink(&staging)?;
     }
     let tasks = copier.tasks;
     ensure!(tasks.len() == plan.tasks.len(), "datasets are gone: let no program write to the file while it is copied");
-    for ((task, _), exact) in tasks.iter().zip(values::write(&tasks, jobs, bar)?) {
+    for ((task, _), exact) in tasks.iter().zip(write_chunks(&tasks, jobs, bar)?) {
         if exact > 0 {
             let (path, all) = (&task.path, task.boxes.len());
             notes.push(format!(
@@ -72,7 +75,7 @@ struct Copier<'a> {
 
 impl<'a> Copier<'a> {
     /// Copies committed datatypes into a temporary group and returns its path. A dataset or attribute may need a datatype before its link is copied.
-    fn stage_types(&mut self) -> Result<Option<Name>> {
+    fn stage_types(&mut self) -> Result<Option<String>> {
         let types: Vec<_> = self.tree.objects().filter(|&(_, kind, _)| kind == ObjectKind::Datatype).collect();
         if types.is_empty() {
             return Ok(None);
@@ -81,19 +84,20 @@ impl<'a> Copier<'a> {
         while self.from.link_exists(&name) {
             name.push('-');
         }
-        let link = link_properties(CharEncoding::Ascii)?;
+        let link = LinkCreate::try_new()?;
         self.to.create_group(&name)?;
         for (number, (path, _, token)) in types.into_iter().enumerate() {
             let staged = Name::new(format!("{name}/{number}"));
             objects::copy(&open_object(self.from, path)?, self.to, &staged, &link, None)?;
             self.types.insert(token, staged);
         }
-        Ok(Some(Name::new(name)))
+        Ok(Some(name))
     }
 
     /// Creates a link, and the object that it leads to if this is the first link to it.
     fn link(&mut self, link: &'a Link) -> Result<()> {
-        let (from, to, path, properties) = (self.from, self.to, &link.path, &link_properties(link.encoding)?);
+        let properties = &LinkCreate::build().char_encoding(link.encoding).finish()?;
+        let (from, to, path) = (self.from, self.to, &link.path);
         let Some((kind, token)) = link.object else { return objects::copy_link(link, from, to, properties) };
         let first = &self.tree.paths[&token];
         if first != path {
@@ -142,7 +146,7 @@ impl<'a> Copier<'a> {
     /// The same datatype for the new file: a committed one that has no path becomes one that is not.
     fn datatype(&self, datatype: &Datatype) -> Result<Datatype> {
         match self.staged(datatype)? {
-            Some(path) => objects::open_datatype(self.to, path),
+            Some(path) => Ok(open_object(self.to, path)?.as_datatype()?),
             None => transient(datatype),
         }
     }
@@ -199,4 +203,47 @@ impl<'a> Copier<'a> {
 fn note(gone: Result<usize>, location: &str) -> Result<Option<String>> {
     let gone = gone.with_context(|| location.to_owned())?;
     Ok((gone > 0).then(|| format!("{location}: {gone} references lead to nothing that the file has, and are null in the copy")))
+}
+
+/// Writes the chunks of datasets on `jobs` threads: the calling thread reads them and writes streams, others compress in between. Returns for each dataset the
+/// number of chunks that keep the exact bits for the sake of missing values.
+///
+/// # Errors
+/// HDF5's and the filter's, with the dataset's path.
+fn write_chunks(tasks: &[(&Task, Dataset)], jobs: usize, bar: &ProgressBar) -> Result<Vec<usize>> {
+    // With a history each chunk depends on those that its thread has compressed before.
+    let jobs = if tasks.iter().any(|(task, _)| task.config.adapt == AdaptPolicy::History) { 1 } else { jobs };
+    let mut exact = vec![0; tasks.len()];
+    each_chunk(
+        jobs,
+        tasks.iter().map(|(task, _)| task.chunks()),
+        |_, _| Ok(()),
+        |buffer: &mut Vec<u8>, number, read, ()| stream(tasks[number].0, buffer, read),
+        |number, read, stream| {
+            let (task, dataset) = &tasks[number];
+            let written = stream.and_then(|(stream, is_exact)| {
+                exact[number] += usize::from(is_exact);
+                chunks::write(dataset, &boxes::corner(&read.ranges), &stream)
+            });
+            bar.set_message(format!("writing {}", task.path));
+            bar.inc((boxes::values(&read.ranges) * task.layout.scalar.element_size()) as u64);
+            written.with_context(|| task.path.clone())
+        },
+    )?;
+    Ok(exact)
+}
+
+/// The stream of a chunk, and whether it keeps the exact bits for the sake of missing values, which the filter does not know.
+fn stream(task: &Task, buffer: &mut Vec<u8>, read: &ReadChunk) -> Result<(Vec<u8>, bool)> {
+    let Task { source, chunk, config, layout, .. } = task;
+    let mut values = read.values(buffer);
+    let whole = boxes::with_extents(&read.ranges, chunk);
+    let mut padded;
+    if read.ranges != whole {
+        // What lies beyond the dataset's extents has the fill value, as HDF5 does it.
+        padded = source.filling.repeat(boxes::values(&whole));
+        copy_common(&read.ranges, values, &whole, &mut padded);
+        values = &padded;
+    }
+    Ok(kept::compress(values, layout, config, &source.missing, |config| h5zquire::compress(values, layout, config))?)
 }

@@ -9,7 +9,6 @@ use quire_codec::ErrorBound;
 
 use crate::boxes::{self, Range, copy_common};
 use crate::compare::{Difference, compare};
-use crate::library::codec::Codec;
 use crate::library::numbers::Numbers;
 use crate::library::{chunks, make_room};
 use crate::slabs::{Chunks, ReadChunk, each_chunk};
@@ -34,7 +33,7 @@ pub(crate) struct Compared {
 /// Compares copies on `jobs` threads. `take` gets the number of the pair, the chunk, and what was found, or why the copy's chunk cannot be read.
 ///
 /// # Errors
-/// HDF5's, and those of `take`. If the plugin that HDF5 has loaded is of another version.
+/// HDF5's, and those of `take`.
 pub(crate) fn compare_copies(
     pairs: &[Pair<'_>],
     jobs: usize,
@@ -65,8 +64,8 @@ struct CopyReader<'a> {
     dataset: &'a Dataset,
     /// In the byte order of the original, to which HDF5 converts.
     numbers: &'a Numbers,
-    /// The plugin and the shape of the chunks, if threads may decompress them.
-    own: Option<(&'static Codec, Vec<usize>)>,
+    /// The shape of the chunks, if threads may decompress them.
+    own: Option<Vec<usize>>,
 }
 
 /// A chunk as the calling thread has read it.
@@ -96,9 +95,7 @@ impl<'a> CopyReader<'a> {
         let is_own = matches!(&properties.filters()[..], [filter] if filter.id() == FILTER_ID && filter.is_available());
         let is_same =
             Numbers::of(dataset).is_ok_and(|copy| (copy.scalar, copy.byte_order) == (numbers.scalar, numbers.byte_order));
-        let chunk = properties.chunk().filter(|_| is_own && is_same);
-        let own = chunk.map(|chunk| anyhow::Ok((Codec::get()?, chunk))).transpose()?;
-        Ok(Self { dataset, numbers, own })
+        Ok(Self { dataset, numbers, own: properties.chunk().filter(|_| is_own && is_same) })
     }
 
     /// Reads a chunk, or a box of a copy without chunks.
@@ -121,10 +118,10 @@ impl<'a> CopyReader<'a> {
             Read::Values(values) => return Ok(values),
             Read::Stream(stream) => stream,
         };
-        let (codec, chunk) = self.own.as_ref().context("a stream is read of a copy that HDF5 has to read: please report it")?;
+        let chunk = self.own.as_ref().context("a stream is read of a copy that HDF5 has to read: please report it")?;
         let (whole, each) = (boxes::with_extents(ranges, chunk), self.numbers.scalar.element_size());
         make_room(&mut decoded.whole, boxes::values(&whole), each)?;
-        codec.decompress(stream, &mut decoded.whole)?;
+        h5zquire::decompress(stream, &mut decoded.whole)?;
         if whole == ranges {
             return Ok(&decoded.whole);
         }

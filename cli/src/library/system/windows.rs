@@ -1,15 +1,9 @@
 //! What the program asks of Windows. HDF5's names there are UTF-8.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::{File, FileType, Metadata};
 use std::io::Result;
-use std::os::windows::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
-use std::ptr::null_mut;
-
-use windows_sys::Win32::System::LibraryLoader::GetModuleFileNameW;
-use windows_sys::Win32::System::ProcessStatus::K32EnumProcessModules;
-use windows_sys::Win32::System::Threading::GetCurrentProcess;
 
 /// File name of the plugin.
 pub(crate) const LIBRARY_NAME: &str = "h5zquire.dll";
@@ -42,18 +36,4 @@ pub(crate) fn open_for_sync(path: &Path) -> Result<File> {
 /// A new file has the permissions of its folder.
 pub(crate) fn take_permissions(_: &File, _: &Metadata) -> Result<()> {
     Ok(())
-}
-
-/// The paths of the libraries that the process has loaded.
-pub(super) fn loaded_objects() -> Vec<PathBuf> {
-    let (mut modules, mut bytes) = ([null_mut(); 1024], 0);
-    // SAFETY: the room is as long as announced; the handle of the process itself need not be closed.
-    unsafe { K32EnumProcessModules(GetCurrentProcess(), modules.as_mut_ptr(), size_of_val(&modules) as u32, &mut bytes) };
-    let path = |module| {
-        let mut name = [0u16; 1024];
-        // SAFETY: the room is as long as announced.
-        let length = unsafe { GetModuleFileNameW(module, name.as_mut_ptr(), name.len() as u32) };
-        PathBuf::from(OsString::from_wide(&name[..length as usize]))
-    };
-    modules.into_iter().take(bytes as usize / size_of_val(&modules[0])).map(path).collect()
 }
