@@ -133,6 +133,23 @@ assert abs(found - expected).max() <= 1e-3
 """)
 
 
+def test_without_the_modules_both_say_that_they_do_not_know_the_filter(tmp_path: Path, run_python: RunPython) -> None:
+    make(tmp_path / "t.h5", t=(field("f4"), dict(Quire(abs=1e-3))))
+    said = run_python("""
+import pathlib, virtualizarr, warnings
+from kerchunk.hdf import SingleHdf5ToZarr
+from obspec_utils.registry import ObjectStoreRegistry
+from obstore.store import LocalStore
+with warnings.catch_warnings(record=True) as caught:
+    print("t/.zarray" in SingleHdf5ToZarr("t.h5").translate()["refs"], *(warning.message for warning in caught))
+try:
+    virtualizarr.parsers.HDFParser()(pathlib.Path("t.h5").resolve().as_uri(), ObjectStoreRegistry({"file://": LocalStore()}))
+except ValueError as error:
+    print(error)
+""")
+    assert said.startswith("False ") and "not supported by kerchunk" in said and "Unknown filter: 33791" in said, said
+
+
 def test_metadata_name_the_options(tmp_path: Path) -> None:
     path = make(tmp_path / "t.h5", t=(field("f4"), dict(Quire(rel=1e-3, coding="bitshuffle"))))
     codecs = by_virtualizarr(path)["t"].metadata.to_dict()["codecs"]
