@@ -45,7 +45,7 @@ Reader = Callable[[Any], np.ndarray]
 # 1.1 MiB of f32.
 CHUNK = (2, 16, 96, 96)
 # Bytes that the server sends at once.
-_PART = 1 << 16
+PART = 1 << 16
 #: What is read of an array of four axes. A place has two chunks a month.
 TASKS = {"mean": (...,), "box": (0, slice(0, 16), slice(48, 96), slice(96, 240)), "series": (slice(None), slice(None), 100, 200)}
 
@@ -111,8 +111,8 @@ class Reply(http.server.BaseHTTPRequestHandler):
                 self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{size}")
             self.end_headers()
             file.seek(start)
-            for first in range(start, stop if with_body else start, _PART):
-                self.bucket.send(file.read(min(_PART, stop - first)), self.wfile.write)
+            for first in range(start, stop if with_body else start, PART):
+                self.bucket.send(file.read(min(PART, stop - first)), self.wfile.write)
 
 
 def by_h5py(url: str, **cache: Any) -> Reader:

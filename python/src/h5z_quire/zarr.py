@@ -209,13 +209,9 @@ class NumcodecsQuire(BytesBytesCodec):
         """As QuireCodec's."""
         raise NotImplementedError("the length of a stream depends on the values")
 
-    async def decode(self, chunks_and_specs: Iterable[tuple[Buffer | None, ArraySpec]]) -> list[Buffer | None]:
-        """The bytes of streams' values; None for None."""
-        return await _in_batches(self._decode_batch, chunks_and_specs)
-
-    def _decode_batch(self, chunks: Sequence[Buffer], spec: ArraySpec) -> list[Buffer]:
-        arrays = decompress_batch([chunk.as_numpy_array() for chunk in chunks])
-        return [spec.prototype.buffer.from_bytes(array.reshape(-1).view(np.uint8).data) for array in arrays]
+    async def _decode_single(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> Buffer:
+        values = await asyncio.to_thread(self.codec.decode, chunk_data.as_numpy_array())
+        return chunk_spec.prototype.buffer.from_bytes(values.reshape(-1).view(np.uint8).data)
 
     async def _encode_single(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> Buffer:
         stream = await asyncio.to_thread(self.codec.encode, chunk_data.as_numpy_array())
