@@ -93,8 +93,8 @@ fi
 # -------------------------------------------------------------------------------------------------------------- builds
 
 # hdf5-sys looks at libhdf5-dev's headers, so nothing compiles without it.
-part "clients from Debian: h5py, h5py with MPI, the HDF5 tools and headers, netCDF, Open MPI" need_apt \
-  gcc g++ libc6-dev binutils pkg-config cmake make patch libhdf5-dev hdf5-tools netcdf-bin \
+part "clients from Debian: h5py, h5py with MPI, the HDF5 tools and headers, netCDF, GDAL, Open MPI" need_apt \
+  gcc g++ libc6-dev binutils pkg-config cmake make patch libhdf5-dev hdf5-tools netcdf-bin gdal-bin \
   python3-h5py python3-h5py-mpi python3-mpi4py python3-pytest openmpi-bin libopenmpi-dev openssh-client
 
 [[ "${NVCC:-}" != none ]] || fail "NVCC=none: the tests compile every kernel; unset it, or name an nvcc"

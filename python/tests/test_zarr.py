@@ -13,7 +13,8 @@ import pytest
 zarr = pytest.importorskip("zarr", minversion="3.1")
 
 from h5z_quire import Quire, compress  # noqa: E402
-from h5z_quire.zarr import QuireCodec  # noqa: E402
+import h5z_quire.numcodecs  # noqa: E402
+from h5z_quire.zarr import NumcodecsQuire, QuireCodec  # noqa: E402
 from conftest import TYPES, Array, RunPython, assert_bound, field  # noqa: E402
 
 
@@ -195,3 +196,25 @@ def test_the_codec_is_the_same_from_its_metadata() -> None:
     assert QuireCodec.from_dict(codec.to_dict()) == codec and hash(codec) == hash(QuireCodec("abs=1e-3"))
     with pytest.raises(NotImplementedError):
         codec.compute_encoded_size(100, None)  # type: ignore[arg-type]
+
+
+def test_arrays_that_zarr_migrates_from_format_2_are_read_and_written(tmp_path: Path) -> None:
+    migrate = pytest.importorskip("zarr.metadata.migrate_v3")
+    for dtype in ("<f4", ">f4", "<i2"):
+        values, path = field(dtype), str(tmp_path / dtype[1:] / dtype[0])
+        codec = h5z_quire.numcodecs.QuireCodec("abs=1", dtype=dtype if dtype == ">f4" else None)
+        options = {"zarr_format": 2, "filters": None, "compressors": codec, "chunks": (16, 16, 16)}
+        zarr.create_array(path, shape=values.shape, dtype=values.dtype, **options)[...] = values
+        migrate.migrate_v2_to_v3(input_store=zarr.storage.LocalStore(path))
+        found = zarr.open_array(path, mode="r+", zarr_format=3)
+        *_, named = found.metadata.to_dict()["codecs"]
+        assert named == NumcodecsQuire(codec).to_dict() == {"name": "numcodecs.quire", "configuration": {"quire": "abs=1", **named["configuration"]}}
+        assert_bound(values, found[...], 1)
+        if codec.dtype is None:
+            with pytest.raises(ValueError, match="say of what type their numbers are"):
+                found[0, 0] = 7
+        else:
+            found[:20, 3] = values[:20, 4]
+            assert_bound(values[:, 4], found[:, 3], 2)
+    with pytest.raises(NotImplementedError):
+        NumcodecsQuire(codec).compute_encoded_size(100, None)  # type: ignore[arg-type]

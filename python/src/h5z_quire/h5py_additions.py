@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from importlib.util import find_spec
 from typing import Any, Callable
@@ -22,6 +21,7 @@ from h5py._hl import selections
 from . import datasets
 from .element_types import bfloat16
 from .options import FILTER_ID
+from .replaced import replace
 from .settings import Quire, names_filter
 
 # Bits of a bfloat16: the sign's place, the exponent's first bit and length, the mantissa's first bit and length. Then what is added to an exponent.
@@ -35,8 +35,8 @@ def add() -> None:
     _replace_property("compression", lambda words: FILTER_ID)
     _replace_property("compression_opts", _options_of)
     if find_spec("ml_dtypes") is not None:
-        _replace(h5py.Dataset, "__init__", _init)
-        _replace(h5py.Group, "create_dataset", _create_dataset)
+        replace(h5py.Dataset, "__init__", _init)
+        replace(h5py.Group, "create_dataset", _create_dataset)
 
 
 def _replace_property(name: str, ours: Callable[[tuple[int, ...]], Any]) -> None:
@@ -56,16 +56,6 @@ def _options_of(words: tuple[int, ...]) -> tuple[int, ...]:
         return Quire.from_cd_values(words).cd_values
     except ValueError:
         return words
-
-
-def _replace(owner: Any, name: str, ours: Callable[..., Any]) -> None:
-    original = getattr(owner, name)
-
-    @functools.wraps(original)
-    def method(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        return ours(original, self, *arguments, **keywords)
-
-    setattr(owner, name, method)
 
 
 def _init(original: Callable[..., None], dataset: Any, *arguments: Any, **keywords: Any) -> None:

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Sequence, T
 
 import numpy as np
 import numpy.typing as npt
-from zarr.abc.codec import ArrayBytesCodec
+from zarr.abc.codec import ArrayBytesCodec, BytesBytesCodec
 from zarr.core.buffer import gpu
 
-from . import library
+from . import library, numcodecs
 from .arrays import as_value, compress_batch, decompress_batch, task_of
 from .device_arrays import place_of
 from .element_types import type_number
@@ -178,6 +178,44 @@ class QuireCodec(ArrayBytesCodec, metaclass=_SaysItsPlace):
         sources = [(stream.address, stream.shape[0]) for stream in streams]
         library.device_decompress(type_number(dtype), sources, [place_of(array) for array in arrays])
         return [spec.prototype.nd_buffer.from_ndarray_like(array) for array in arrays]
+
+
+@dataclass(frozen=True)
+class NumcodecsQuire(BytesBytesCodec):
+    """numcodecs' codec by the name that zarr gives it in metadata of format 3, `numcodecs.quire`, behind a serializer.
+
+    VirtualiZarr's references have it, and arrays that `zarr migrate` has taken from format 2. For arrays that you make, `QuireCodec` is better: it knows the
+    extents of a chunk.
+    """
+
+    is_fixed_size = False
+    codec: numcodecs.QuireCodec
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> NumcodecsQuire:
+        """The codec that an array's metadata names."""
+        return cls(numcodecs.QuireCodec(**{key: value for key, value in data.get("configuration", {}).items() if key != "id"}))
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the array's metadata say of the codec."""
+        configuration = self.get_config()
+        return {"name": f"numcodecs.{configuration.pop('id')}", "configuration": configuration}
+
+    def get_config(self) -> dict[str, Any]:
+        """What numcodecs writes into metadata, for which VirtualiZarr asks when it writes kerchunk's references."""
+        return self.codec.get_config()
+
+    def compute_encoded_size(self, input_byte_length: int, chunk_spec: ArraySpec) -> int:
+        """As QuireCodec's."""
+        raise NotImplementedError("the length of a stream depends on the values")
+
+    async def _decode_single(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> Buffer:
+        values = await asyncio.to_thread(self.codec.decode, chunk_data.as_numpy_array())
+        return chunk_spec.prototype.buffer.from_bytes(values.reshape(-1).view(np.uint8).data)
+
+    async def _encode_single(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> Buffer:
+        stream = await asyncio.to_thread(self.codec.encode, chunk_data.as_numpy_array())
+        return chunk_spec.prototype.buffer.from_bytes(stream)
 
 
 async def _in_batches(
