@@ -8,6 +8,7 @@ from sphinx.application import Sphinx
 project = "H5Z-Quire"
 html_title = f"{project} {__version__}"
 html_theme = "furo"
+html_static_path, html_css_files = ["site.css"], ["site.css"]
 html_copy_source = False
 html_show_copyright = False
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
