@@ -25,7 +25,7 @@ rm -rf "$site"
 $python -m sphinx --fail-on-warning --keep-going --quiet --doctree-dir "$site/doctrees" --conf-dir packaging/site . "$site"
 rm -r "$site/doctrees"
 # Tables of results and sources open in the browser.
-find "$site" -name '*.html' -exec sed -i 's/ download=""//' {} +
+find "$site" -name '*.html' -exec sed -i 's/ download=""//g' {} +
 cp "$site/README.html" "$site/index.html"
 cp -r "${CARGO_TARGET_DIR:-target}/doc" "$site/rust"
 $python packaging/site/links.py "$site"

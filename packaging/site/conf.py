@@ -11,12 +11,13 @@ html_theme = "furo"
 html_static_path, html_css_files = ["site.css"], ["site.css"]
 html_copy_source = False
 html_show_copyright = False
+smartquotes = False
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 
 # The source folder is the repository. Sphinx warns of a document that no table of contents has.
 root_doc = "README"
 include_patterns = ["*.md", "**/*.md", "packaging/site/*.rst"]
-exclude_patterns = [".*", "target", "build", "**/build", "**/node_modules", "packaging/site/contents.rst"]
+exclude_patterns = [".*", "**/.*", "target", "build", "**/target", "**/build", "**/dist", "**/node_modules", "packaging/site/contents.rst"]
 # Headings have the anchors that they have on a forge.
 myst_heading_anchors = 6
 
@@ -24,8 +25,10 @@ myst_heading_anchors = 6
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_mock_imports = ["distributed", "h5py", "netCDF4", "numcodecs", "tables", "xarray", "zarr"]
-# `Quire` in a docstring is a link.
+# `Quire` in a docstring is a link. A name of this package must be on the page; other names need not lead anywhere.
 default_role = "py:obj"
+nitpicky = True
+nitpick_ignore_regex = [("py:.*", r"(?!h5z_quire\.).*")]
 
 
 def add_contents(_: Sphinx, document: str, text: list[str]) -> None:
