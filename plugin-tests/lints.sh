@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Reads the sources: formatting, clippy, the documentation of the crates, and the documents' lengths, links and paths.
+# Reads the sources: formatting, clippy, the documents' lengths, links and paths, and the site of documents, docstrings and rustdoc.
 #
 #     plugin-tests/lints.sh
 #
-# For a Debian-like machine with cargo and python3. Needs root or sudo once, for Debian's packages.
+# For a Debian-like machine with cargo and python3. Fetches Sphinx once. Needs root or sudo once, for Debian's packages.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -19,8 +19,9 @@ export CUDAARCHS=80 # as run.sh has it: another one would have the kernels compi
 # In the release profile, and with the dependencies of tests and examples, as run.sh builds: else build scripts would run twice, and with them the kernels.
 step "clippy"
 cargo clippy --workspace --all-targets --release -- -D warnings
-step "documentation"
-RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --release --quiet --lib --bin quire --bin generate --examples
 step "documents"
 # They name what the plugin answers.
-QUIRE_RELEASE="$(dirname "$(build_plugin --workspace --all-targets)")" python3 plugin-tests/py/documents.py lint
+QUIRE_RELEASE="$(dirname "$(build_plugin --workspace --all-targets)")"
+export QUIRE_RELEASE
+python3 plugin-tests/py/documents.py lint
+packaging/site.sh

@@ -12,13 +12,14 @@ import pytest
 
 import h5z_quire
 
-MODULES = sorted(found.name for found in pkgutil.iter_modules(h5z_quire.__path__) if found.name != "__main__")
+SUBMODULES = sorted(found.name for found in pkgutil.iter_modules(h5z_quire.__path__) if found.name != "__main__")
+MODULES = ["h5z_quire", *(f"h5z_quire.{name}" for name in SUBMODULES)]
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
-        module = importlib.import_module(f"h5z_quire.{name}")
+        module = importlib.import_module(name)
     except ImportError as error:
         # Modules for xarray, zarr and dask need them.
         pytest.skip(str(error))

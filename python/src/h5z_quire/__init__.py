@@ -1,11 +1,15 @@
 """H5Z-Quire in Python: an HDF5 filter that keeps an error bound for every value, on the CPU or on an NVIDIA GPU, with the same bytes.
 
 Importing this package makes the filter known to every HDF5 library of the process, so that h5py, netCDF4, PyTables and xarray read
-what was compressed with it. `Quire` says what to keep when they write::
+what was compressed with it. `Quire` says what to keep when they write:
 
-    import h5py, h5z_quire
-    with h5py.File("small.h5", "w") as file:
-        file.create_dataset("t", data=x, chunks=h5z_quire.chunks(x.shape), compression=h5z_quire.Quire(abs=1e-3))
+>>> import h5py, h5z_quire, numpy as np
+>>> x = np.sin(np.arange(64 * 96) / 50).reshape(64, 96)
+>>> with h5py.File("small.h5", "w") as file:
+...     dataset = file.create_dataset("t", data=x, chunks=h5z_quire.chunks(x.shape), compression=h5z_quire.Quire(abs=1e-3))
+>>> with h5py.File("small.h5") as file:
+...     bool(abs(file["t"][:] - x).max() <= 1e-3)
+True
 
 ============================ ==========================================================================
 `Quire`                      what to keep: a bound, and how to code

@@ -15,6 +15,11 @@ def chunks(shape: Sequence[int]) -> tuple[int, ...]:
     The longest extent is halved until the chunk is small enough, the fastest of equal extents. `quire repack` and `quire inspect` advise alike. Where readers
     take slices along one axis alone, longer chunks along the other axes are better: see the user guide.
 
+    Parameters
+    ----------
+    shape : sequence of int
+        The array's extents, slowest first.
+
     Raises
     ------
     ValueError

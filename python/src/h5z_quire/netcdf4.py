@@ -116,7 +116,15 @@ def def_var_filter(variable: Any, quire: Quire | str) -> None:
 
 
 def inq_var_filter(variable: Any) -> Quire | None:
-    """What a variable is compressed with; None if it is not compressed with this filter."""
+    """What a variable is compressed with; None if it is not compressed with this filter. `def_var_filter` has an example.
+
+    Raises
+    ------
+    ValueError
+        For anything but a variable of netCDF4.
+    OSError
+        With netCDF-C's words.
+    """
     if not isinstance(variable, netCDF4.Variable):
         raise ValueError(f"{short(variable)} is not a netCDF4 variable: give dataset.variables[name]")
     library = _library()

@@ -91,14 +91,22 @@ class Quire(Mapping[str, Any]):
 
     @classmethod
     def from_options(cls, text: str) -> Quire:
-        """A Quire from a text such as `rel=1e-4,coding=bitshuffle`. Raises ValueError for one that makes no sense."""
+        """A Quire from a text such as `rel=1e-4,coding=bitshuffle`. Raises ValueError for one that makes no sense.
+
+        >>> Quire.from_options("rel=1e-4,coding=bitshuffle")
+        Quire(rel=0.0001, coding='bitshuffle')
+        """
         made = cls.__new__(cls)
         object.__setattr__(made, "_words", cd_values(text))
         return made
 
     @classmethod
     def from_cd_values(cls, words: Sequence[int]) -> Quire:
-        """A Quire from the filter's parameters in HDF5, a user's or those that a dataset keeps. Raises ValueError for others."""
+        """A Quire from the filter's parameters in HDF5, a user's or those that a dataset keeps. Raises ValueError for others.
+
+        >>> Quire.from_cd_values((2, 3))
+        Quire(abs=0.001)
+        """
         return cls.from_options(options(words))
 
     @classmethod

@@ -49,7 +49,9 @@ def write(dataset: Any, array: Any, selection: Any = None, *, threads: int = 0, 
         A ValueError, with the reason, for what h5py can do alone: other filters, another type, a step, a file that is read-only.
     OSError
         If HDF5 fails.
-    ValueError, IndexError, MemoryError
+    ValueError, IndexError
+        For a selection, an array or a number of threads that makes no sense.
+    MemoryError
 
     Notes
     -----

@@ -98,6 +98,18 @@ def drop_encoding(dataset: xarray.Dataset) -> xarray.Dataset:
     """The dataset without what its files said of compression and chunks, so that it can be saved with any engine.
 
     What values mean stays: `_FillValue`, units, packing. xarray's own `drop_encoding` takes that away, too.
+
+    Examples
+    --------
+    >>> import numpy as np, xarray
+    >>> from h5z_quire import Quire
+    >>> from h5z_quire.xarray import drop_encoding, encoding
+    >>> dataset = xarray.Dataset({"t": (("y", "x"), np.zeros((100, 200)))})
+    >>> dataset.to_netcdf("compressed.nc", engine="h5netcdf", encoding=encoding(dataset, {"t": Quire(abs=1e-3)}))
+    >>> with xarray.open_dataset("compressed.nc", engine="h5netcdf") as opened:
+    ...     drop_encoding(opened).to_netcdf("plain.nc", engine="h5netcdf")
+    ...     sorted(drop_encoding(opened)["t"].encoding)
+    ['_FillValue', 'dtype']
     """
     dropped = dataset.copy()
     for variable in dropped.variables.values():
