@@ -13,7 +13,7 @@ source h5-samples/setup.sh
 plugin="$(take_plugin)"
 # hdf5-sys looks at libhdf5-dev's headers, so that rustdoc needs them where the plugin is built already.
 need_apt gcc libc6-dev pkg-config libhdf5-dev
-need_venv .venv-site sphinx==9.0.4 myst-parser==5.2.0 furo==2025.12.19 numpy==2.4.6 setuptools==84.2.1
+need_venv .venv-site sphinx==9.0.4 myst-parser==5.2.0 furo==2025.12.19 numpy==2.4.6 netCDF4==1.7.5.1.post1 setuptools==84.2.1
 python=.venv-site/bin/python
 QUIRE_LIBRARY="$plugin" $python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --force-reinstall python/
 
