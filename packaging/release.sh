@@ -28,6 +28,7 @@ tools="$PWD/.venv-release/bin"
 version="$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)"
 target="${CARGO_TARGET_DIR:-$PWD/target}"
 work="$target/release-work"
+native="$work/linux-x86_64/hdf5" # the HDF5 that runs on this machine
 # These crates carry the sources of HDF5 2.2.0 and zlib.
 crates_in_c=(hdf5-metno-src@=0.10.4 libz-sys@=1.1.33)
 # The time of all files in archives and wheels.
@@ -38,7 +39,8 @@ export SOURCE_DATE_EPOCH PATH="$tools:$PATH" CARGO_TARGET_X86_64_UNKNOWN_LINUX_M
 # Packs a folder: equal files make equal bytes.
 #     pack FOLDER ARCHIVE
 pack() {
-  tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u+rw,go=rX -C "$(dirname "$1")" -c "$(basename "$1")" | gzip -9n >"$2"
+  tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u+rw,go=rX -C "$(dirname "$1")" -c "$(basename "$1")" |
+    gzip -9n >"$2"
 }
 
 # Fetches the sources in C. cargo compares their checksums.
@@ -54,9 +56,16 @@ fetch_sources() {
   echo "${crates_in_c[*]}" >"$work/sources/fetched"
 }
 
+# Puts into a prefix of HDF5, for another machine, what the build script of hdf5-metno-sys can load: it asks the library for its version.
+make_loadable() {
+  mkdir -p "$1/bin"
+  cp "$native/lib/libhdf5.so" "$1/bin"
+}
+
 # Builds the HDF5 that `quire` brings along. It is a shared library, as plugins look up its functions. It reads gzip, and not szip.
+#     build_hdf5 PLATFORM ZIG_TARGET
 build_hdf5() {
-  local folder="$work/$name" zlib="$work/sources/vendor/libz-sys/src/zlib" tool
+  local name="$1" zig="$2" folder="$work/$1" zlib="$work/sources/vendor/libz-sys/src/zlib" tool
   local -a settings
   [[ ! -f "$folder/hdf5-built" ]] || return 0
   step "$name: HDF5"
@@ -73,9 +82,9 @@ build_hdf5() {
     -DCMAKE_C_COMPILER="$folder/cc" -DCMAKE_AR="$folder/ar" -DCMAKE_RANLIB="$folder/ranlib"
     -DZLIB_LIBRARY="$folder/zlib/libz.a" -DZLIB_INCLUDE_DIR="$zlib" -DCMAKE_INSTALL_PREFIX="$folder/hdf5" -DCMAKE_INSTALL_LIBDIR=lib
   )
-  cmake -S "$work/sources/vendor/hdf5-metno-src/ext/hdf5" -B "$folder/build" "${settings[@]}" >"$folder/hdf5.log"
-  cmake --build "$folder/build" --parallel "$(nproc)" >>"$folder/hdf5.log"
-  cmake --install "$folder/build" >>"$folder/hdf5.log"
+  { cmake -S "$work/sources/vendor/hdf5-metno-src/ext/hdf5" -B "$folder/build" "${settings[@]}" && cmake --build "$folder/build" --parallel "$(nproc)" &&
+    cmake --install "$folder/build"; } >"$folder/hdf5.log" 2>&1 || fail "HDF5 did not build: see $folder/hdf5.log"
+  make_loadable "$folder/hdf5"
   touch "$folder/hdf5-built"
 }
 
@@ -92,7 +101,7 @@ build_programs() {
 
 # The libraries that a program or library needs.
 needed() {
-  llvm-readobj --needed-libs "$1" | sed -n '/^NeededLibraries/,/^]/ s/^  *\(.*\)/\1/p' | grep -vF "$(basename "$1")"
+  llvm-readobj --needed-libs "$1" | sed -n '/^NeededLibraries/,/^]/ s/^  *\(.*\)/\1/p' | grep -vF "$(basename "$1")" | sort -u
 }
 
 # Packs what needs no installer.
@@ -166,7 +175,7 @@ release_platform() {
   local name="$1" rust="$2" zig="$3" tag="$4" debian="$5" archive="h5z-quire-$version-$1" built="$target/$2/release" plugin=libh5zquire.so
   local -a packages=("${@:6}")
   rustup --quiet target add "$rust"
-  build_hdf5
+  build_hdf5 "$name" "$zig"
   build_programs
   make_archive
   make_wheel
@@ -185,7 +194,7 @@ make_source_distribution() {
 
   step "the source distribution: pip has cargo build it, without kernels and not optimized"
   need_venv "$work/environment" h5py==3.16.0 numpy==2.4.6
-  env -u QUIRE_LIBRARY NVCC=none CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+  env -u QUIRE_LIBRARY NVCC=none CARGO_TARGET_DIR="$work/from-source" CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
     "$work/environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall "dist/$(basename "$made")"
   "$work/environment/bin/python" packaging/try.py h5-samples/v1_0_0.h5
 }
@@ -215,6 +224,7 @@ make_bill_of_materials() {
 rm -rf dist
 mkdir -p dist "$work"
 fetch_sources
+build_hdf5 linux-x86_64 x86_64-linux-gnu.2.28
 while read -r -a platform; do
   [[ ${#platform[@]} -gt 0 ]] || continue
   [[ $# -eq 0 || " $* " == *" ${platform[0]} "* ]] || continue
@@ -226,5 +236,5 @@ if [[ $# -eq 0 ]]; then
   make_crate
   make_bill_of_materials
 fi
-twine check --strict dist/*.whl dist/h5z_quire-*.tar.gz
+twine check --strict dist/h5z_quire-*
 (cd dist && sha256sum -- * >../checksums && mv ../checksums SHA256SUMS && cat SHA256SUMS)
