@@ -11,16 +11,20 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=../h5-samples/setup.sh
 source h5-samples/setup.sh
 
-# A platform: its name; Rust's target; zig's target, which says the oldest glibc; the wheel's tag; the Debian machine and packages in which it is tried.
+# A platform: its name; Rust's target; zig's target, which says the oldest glibc; the wheel's tag; the Debian machine and packages in which it is tried. Where
+# there is no such machine, what is built is not run, and has no `quire`.
 platforms="
 linux-x86_64   x86_64-unknown-linux-gnu   x86_64-linux-gnu.2.28   manylinux_2_28_x86_64   amd64  python3-minimal libpython3-stdlib libstdc++6
 linux-aarch64  aarch64-unknown-linux-gnu  aarch64-linux-gnu.2.28  manylinux_2_28_aarch64  arm64  python3-minimal libpython3-stdlib libstdc++6
 musl-x86_64    x86_64-unknown-linux-musl  x86_64-linux-musl       musllinux_1_2_x86_64    amd64  musl
+macos-x86_64   x86_64-apple-darwin        -                       macosx_11_0_x86_64
+macos-arm64    aarch64-apple-darwin       -                       macosx_11_0_arm64
+windows-amd64  x86_64-pc-windows-gnu      -                       win_amd64
 "
 
 [[ "$(uname -m)" == x86_64 ]] || fail "this machine is $(uname -m): what is built is tried on x86-64, or under QEMU on it"
 command -v rustup >/dev/null || fail "rustup is not on the PATH: it has Rust's standard library for other machines"
-need_apt gcc libc6-dev git libhdf5-dev pkg-config unzip llvm qemu-user-static
+need_apt gcc libc6-dev git gcc-mingw-w64-x86-64 libhdf5-dev pkg-config unzip llvm qemu-user-static
 need_venv .venv-release ziglang==0.15.2 cargo-zigbuild==0.24.1 cmake==3.31.10 build==1.6.1 auditwheel==6.8.2 abi3audit==0.0.26 twine==7.0.0
 need_nvcc
 
@@ -34,7 +38,7 @@ crates_in_c=(hdf5-metno-src@=0.10.4 libz-sys@=1.1.33)
 # The time of all files in archives and wheels.
 SOURCE_DATE_EPOCH="$(git log -1 --format=%ct)"
 # A plugin for musl is a shared library, so that musl is one, too.
-export SOURCE_DATE_EPOCH PATH="$tools:$PATH" CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS=-Ctarget-feature=-crt-static
+export SOURCE_DATE_EPOCH PATH="$tools:$PATH" MACOSX_DEPLOYMENT_TARGET=11.0 CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS=-Ctarget-feature=-crt-static
 
 # Packs a folder: equal files make equal bytes.
 #     pack FOLDER ARCHIVE
@@ -99,6 +103,18 @@ build_programs() {
   "${cargo[@]}" rustc --release --locked --target "$rust$oldest_glibc" -p quire-cli --bin quire -- '-Clink-arg=-Wl,-rpath,$ORIGIN/../lib'
 }
 
+# Builds the plugin alone. The linker looks for libhdf5 on behalf of a crate, though the plugin needs nothing of it.
+build_plugin_alone() {
+  local compiler=cargo-zigbuild hdf5="$work/headers"
+  [[ "$rust" != *-windows-* ]] || compiler=cargo
+  step "$name: the plugin"
+  mkdir -p "$hdf5/lib"
+  ln -sfn "$native/include" "$hdf5"
+  make_loadable "$hdf5"
+  python -m ziglang ar crs "$hdf5/lib/libhdf5.a"
+  env NVCC=none "HDF5_DIR=$hdf5" "$compiler" build --release --locked --target "$rust" -p h5z-quire
+}
+
 # The libraries that a program or library needs.
 needed() {
   llvm-readobj --needed-libs "$1" | sed -n '/^NeededLibraries/,/^]/ s/^  *\(.*\)/\1/p' | grep -vF "$(basename "$1")" | sort -u
@@ -110,16 +126,19 @@ make_archive() {
   step "$name: the archive; the plugin needs $(needed "$built/$plugin" | xargs)"
   ! needed "$built/$plugin" | grep -iE 'hdf5|cuda' || fail "the plugin is to load without them"
   rm -rf "$folder"
-  mkdir -p "$folder"/{bin,include,lib,licenses,plugin}
-  cp "$built/quire" "$folder/bin"
+  mkdir -p "$folder"/{include,plugin}
   cp "$built/$plugin" "$folder/plugin"
-  hdf5="$(needed "$built/quire" | grep hdf5)"
-  cp "$work/$name/hdf5/lib/$hdf5" "$folder/lib"
   cp filter/include/h5z_quire.h "$folder/include"
-  cp "$work/sources/vendor/hdf5-metno-src/ext/hdf5/LICENSE" "$folder/licenses/HDF5"
-  cp "$work/sources/vendor/libz-sys/src/zlib/LICENSE" "$folder/licenses/zlib"
   cp LICENSE "$folder"
   cp packaging/archive.txt "$folder/README.txt"
+  if [[ -n "$debian" ]]; then
+    mkdir -p "$folder"/{bin,lib,licenses}
+    cp "$built/quire" "$folder/bin"
+    hdf5="$(needed "$built/quire" | grep hdf5)"
+    cp "$work/$name/hdf5/lib/$hdf5" "$folder/lib"
+    cp "$work/sources/vendor/hdf5-metno-src/ext/hdf5/LICENSE" "$folder/licenses/HDF5"
+    cp "$work/sources/vendor/libz-sys/src/zlib/LICENSE" "$folder/licenses/zlib"
+  fi
   pack "$folder" "dist/$archive.tar.gz"
 }
 
@@ -129,10 +148,23 @@ make_wheel() {
   rm -rf "$wheels"
   QUIRE_LIBRARY="$built/$plugin" python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$wheels" python/
   wheel="$(echo "$wheels"/*.whl)"
-  auditwheel show "$wheel"
+  [[ "$tag" != *linux* ]] || auditwheel show "$wheel"
   [[ "$wheel" == *-py3-none-"$tag".whl ]] || fail "$wheel is not for $tag"
   abi3audit --verbose "$wheel"
   mv "$wheel" dist
+}
+
+# Looks for the functions of the plugin that others call.
+check_exports() {
+  local exports symbol
+  if [[ "$plugin" == *.dll ]]; then
+    exports="$(llvm-readobj --coff-exports "$built/$plugin" | sed -n 's/^ *Name: //p')"
+  else
+    exports="$(llvm-nm --extern-only --defined-only --format=just-symbols "$built/$plugin" | sed 's/^_//')"
+  fi
+  for symbol in H5PLget_plugin_type H5PLget_plugin_info $(grep -oE '\bquire_[a-z0-9_]+\(' filter/include/h5z_quire.h | tr -d '(' | sort -u); do
+    grep -qx "$symbol" <<<"$exports" || fail "$plugin does not export $symbol"
+  done
 }
 
 # Uses the archive and the wheel in a root that has neither compilers nor HDF5.
@@ -141,6 +173,11 @@ try() {
   local -a inside quire python
   step "$name: the plugins of archive and wheel are equal"
   unzip -p dist/*"$tag.whl" "h5z_quire/plugins/*" | cmp - "$built/$plugin"
+  if [[ -z "$debian" ]]; then
+    check_exports
+    step "$name: it exports what HDF5 and C programs call; it is not run, as there is no such machine here"
+    return
+  fi
   unpack "$machine" "$debian" "${packages[@]}"
   rm -rf "$root/opt"
   mkdir -p "$root"/{opt,proc,tmp}
@@ -172,11 +209,19 @@ try() {
 }
 
 release_platform() {
-  local name="$1" rust="$2" zig="$3" tag="$4" debian="$5" archive="h5z-quire-$version-$1" built="$target/$2/release" plugin=libh5zquire.so
+  local name="$1" rust="$2" zig="$3" tag="$4" debian="${5:-}" archive="h5z-quire-$version-$1" built="$target/$2/release" plugin=libh5zquire.so
   local -a packages=("${@:6}")
+  case "$rust" in
+    *-darwin) plugin=libh5zquire.dylib ;;
+    *-windows-*) plugin=h5zquire.dll ;;
+  esac
   rustup --quiet target add "$rust"
-  build_hdf5 "$name" "$zig"
-  build_programs
+  if [[ -n "$debian" ]]; then
+    build_hdf5 "$name" "$zig"
+    build_programs
+  else
+    build_plugin_alone
+  fi
   make_archive
   make_wheel
   try
