@@ -3,6 +3,7 @@
 #   step "text"                    say what comes next
 #   fail "text"                    say what went wrong, and stop
 #   need_apt package...            install Debian packages, only those that are missing
+#   unpack folder machine package...  unpack Debian packages of a machine, and all that they depend on, into folder/root; nothing is installed
 #   need_venv folder requirement...  a Python environment holding exactly these requirements
 #   find_nvcc                      print the path of CUDA's compiler, if this machine has it
 #   has_gpu                        whether there is an NVIDIA GPU, as far as can be seen without CUDA
@@ -51,6 +52,29 @@ need_apt() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update "${quiet_apt[@]}" >&2 || true
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y "${quiet_apt[@]}" --no-install-recommends "${missing[@]}" >&2 ||
     fail "apt-get could not install ${missing[*]}"
+}
+
+unpack() {
+  local folder="$1" debian="$2" archive
+  shift 2
+  [[ ! -f "$folder/unpacked" || "$(<"$folder/unpacked")" != "$*" ]] || return 0
+  step "packages for $debian: $*"
+  rm -rf "$folder"
+  mkdir -p "$folder/state/lists/partial" "$folder/cache/archives/partial" "$folder/root"
+  # An apt of its own, for which nothing is installed.
+  : >"$folder/state/status"
+  cat >"$folder/apt.conf" <<CONFIGURATION
+APT::Architecture "$debian";
+APT::Architectures { "$debian"; };
+Dir::State "$folder/state";
+Dir::State::status "$folder/state/status";
+Dir::Cache "$folder/cache";
+CONFIGURATION
+  APT_CONFIG="$folder/apt.conf" apt-get "${quiet_apt[@]}" update >&2
+  APT_CONFIG="$folder/apt.conf" apt-get "${quiet_apt[@]}" install -y --no-install-recommends --download-only "$@" >&2
+  for archive in "$folder"/cache/archives/*.deb; do dpkg-deb -x "$archive" "$folder/root"; done
+  rm -r "$folder/state" "$folder/cache"
+  echo "$*" >"$folder/unpacked"
 }
 
 need_venv() {

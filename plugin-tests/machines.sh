@@ -26,31 +26,6 @@ clients="$PWD/plugin-tests"
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
 
-# Unpacks packages of another machine and what they depend on, but where just these are unpacked.
-#     unpack FOLDER DEBIAN_NAME PACKAGE...
-unpack() {
-  local folder="$1" debian="$2" archive
-  shift 2
-  [[ ! -f "$folder/unpacked" || "$(<"$folder/unpacked")" != "$*" ]] || return 0
-  step "packages for $debian: $*"
-  rm -rf "$folder"
-  mkdir -p "$folder/state/lists/partial" "$folder/cache/archives/partial" "$folder/root"
-  # An apt of its own, for which nothing is installed.
-  : >"$folder/state/status"
-  cat >"$folder/apt.conf" <<CONFIGURATION
-APT::Architecture "$debian";
-APT::Architectures { "$debian"; };
-Dir::State "$folder/state";
-Dir::State::status "$folder/state/status";
-Dir::Cache "$folder/cache";
-CONFIGURATION
-  APT_CONFIG="$folder/apt.conf" apt-get "${quiet_apt[@]}" update >&2
-  APT_CONFIG="$folder/apt.conf" apt-get "${quiet_apt[@]}" install -y --no-install-recommends --download-only "$@" >&2
-  for archive in "$folder"/cache/archives/*.deb; do dpkg-deb -x "$archive" "$folder/root"; done
-  rm -r "$folder/state" "$folder/cache"
-  echo "$*" >"$folder/unpacked"
-}
-
 # Runs the tests of another machine.
 #     test_on MACHINE DEBIAN_NAME
 test_on() {

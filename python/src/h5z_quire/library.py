@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
+import sys
 from pathlib import Path
 from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
@@ -16,7 +17,7 @@ from .strided import Strided, c_order
 #: The folder for HDF5's plugin path. It holds nothing else.
 PLUGIN_FOLDER = Path(__file__).resolve().parent / "plugins"
 #: The plugin.
-LIBRARY = PLUGIN_FOLDER / "libh5zquire.so"
+LIBRARY = PLUGIN_FOLDER / {"darwin": "libh5zquire.dylib", "win32": "h5zquire.dll"}.get(sys.platform, "libh5zquire.so")
 
 _OK, _NO_MEMORY, _INTERNAL, _UNSUITABLE, _HDF5, _NO_GPU = 0, 4, 5, 6, 7, 8
 _MAX_RANK = 4
