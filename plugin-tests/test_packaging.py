@@ -1,0 +1,105 @@
+"""The recipes of packaging/ and the descriptions in the root agree with the repository and with each other."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from typing import Any
+
+import pytest
+
+from conftest import LIBRARY_NAME, REPOSITORY, VERSION
+
+EASYCONFIG = next((REPOSITORY / "packaging/easybuild").glob("*.eb")).relative_to(REPOSITORY)
+
+
+def _found(file: object, pattern: str) -> set[str]:
+    """What a pattern finds in a file of the repository."""
+    return set(re.findall(pattern, (REPOSITORY / str(file)).read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def _easyconfig() -> dict[str, Any]:
+    """The parameters of the easyconfig, which is a program in Python."""
+    parameters: dict[str, Any] = {"SYSTEM": {"name": "system", "version": "system"}}
+    exec((REPOSITORY / EASYCONFIG).read_text(encoding="utf-8"), parameters)
+    return parameters
+
+
+(RUST,) = _found("Cargo.toml", r'^rust-version = "(.+)"')
+(CMAKE,) = _found("CMakeLists.txt", r"^cmake_minimum_required\(VERSION (.+)\)")
+NVCC = ".".join(re.search(r"OLDEST_NVCC: .* = \((\d+), (\d+)\)", (REPOSITORY / "gpu/build.rs").read_text(encoding="utf-8")).groups())
+# conda and Python call 1.0.0-rc.2 1.0.0rc2.
+PYTHON_VERSION = VERSION.replace("-rc.", "rc")
+
+
+@pytest.mark.parametrize(
+    "file, pattern, value",
+    [
+        ("codec/zarrs/Cargo.toml", r'^version = "(.+)"', VERSION),
+        ("codec/zarrs/Cargo.toml", r'^quire-codec = .*version = "(.+?)"', VERSION),
+        ("web/package.json", r'^  "version": "(.+)"', VERSION),
+        ("CITATION.cff", r"^version: (.+)", VERSION),
+        ("codemeta.json", r'^  "version": "(.+)"', VERSION),
+        ("packaging/registration.md", r"^Version: +(.+)", VERSION),
+        ("packaging/recipes/README.md", r"h5z-quire@([\w.-]+)", VERSION),
+        ("packaging/spack/package.py", r'^    version\("(.+)"\)', VERSION),
+        ("packaging/spack/package.py", r"dev-build h5z-quire@([\w.-]+)", VERSION),
+        (EASYCONFIG, r"^version = '(.+)'", VERSION),
+        ("packaging/debian/changelog", r"\Ah5z-quire \((.+)\)", VERSION.replace("-", "~")),
+        ("packaging/conda/recipe.yaml", r"^  version: (\d.+)", PYTHON_VERSION),
+        ("packaging/conda/recipe.yaml", r"compiler\('rust'\) }} >=(.+)", RUST),
+        ("packaging/debian/control", r"^ cargo \(>= (.+?)\)", RUST),
+        ("packaging/spack/package.py", r'"rust@(.+):"', RUST),
+        ("packaging/spack/package.py", r'"cmake@(.+):"', CMAKE),
+        ("packaging/spack/package.py", r'"cuda@(.+):"', NVCC),
+        ("python/pyproject.toml", r'"(numpy>=.+?)"', "numpy>=1.26"),
+        ("packaging/conda/recipe.yaml", r"- (numpy >=.+)", "numpy >=1.26"),
+    ],
+)
+def test_versions_agree(file: object, pattern: str, value: str) -> None:
+    assert _found(file, pattern) == {value}
+
+
+def test_the_license_is_the_same_everywhere() -> None:
+    (license,) = _found("Cargo.toml", r'^license = "(.+)"')
+    assert _found("CITATION.cff", "^license: (.+)") == _found("packaging/conda/recipe.yaml", "^ +license: (.+)") == {license}
+    assert _found("packaging/spack/package.py", r'^    license\("(.+)"\)') == {license}
+    assert json.loads((REPOSITORY / "codemeta.json").read_text(encoding="utf-8"))["license"].endswith(f"/{license}")
+    # Debian's copy of the text: indented, with a dot for an empty line.
+    text = (REPOSITORY / "LICENSE").read_text(encoding="utf-8").split("\n\n", 2)[2]
+    debian = (REPOSITORY / "packaging/debian/copyright").read_text(encoding="utf-8").split(f"\nLicense: {license}\n")[-1]
+    assert debian == "".join(f" {line or '.'}\n" for line in text.splitlines())
+
+
+def test_recipes_expect_what_cmake_installs() -> None:
+    (folder,) = _found("CMakeLists.txt", r'^set\(QUIRE_INSTALL_DIR "(.+?)"')
+    headers = _found("CMakeLists.txt", r'^install\(FILES "\$\{CMAKE_SOURCE_DIR\}/filter/include/(.+)" DESTINATION include\)')
+    assert headers == {path.name for path in (REPOSITORY / "filter/include").iterdir()}
+    files = {f"{folder}/{LIBRARY_NAME}", *(f"include/{header}" for header in headers)}
+
+    easyconfig = _easyconfig()
+    assert set(easyconfig["sanity_check_paths"]["files"]) == files
+    assert easyconfig["modextrapaths_append"] == {"HDF5_PLUGIN_PATH": folder}
+    assert _found("packaging/spack/package.py", r'append_path\("HDF5_PLUGIN_PATH", self\.prefix\.(.+)\)') == {folder.replace("/", ".")}
+    # conda and Debian have the plugin in HDF5's own folder.
+    (chosen,) = _found("packaging/conda/recipe.yaml", r"-DQUIRE_INSTALL_DIR=(\S+)")
+    assert _found("packaging/conda/recipe.yaml", r"test -f \$PREFIX/(.+)") == {file.replace(folder, chosen) for file in files}
+    (chosen,) = _found("packaging/debian/rules", r"-DQUIRE_INSTALL_DIR=(\S+)")
+    links = _found("packaging/debian/links", r"^usr/(\S+) ")
+    assert links == {f"{chosen}/{LIBRARY_NAME}".replace("$(DEB_HOST_MULTIARCH)", "${DEB_HOST_MULTIARCH}")}
+
+
+def test_recipes_name_what_there_is() -> None:
+    easyconfig = _easyconfig()
+    toolchain = easyconfig["toolchain"]
+    assert EASYCONFIG.name == f"{easyconfig['name']}-{easyconfig['version']}-{toolchain['name']}-{toolchain['version']}.eb"
+    ast.parse((REPOSITORY / "packaging/spack/package.py").read_text(encoding="utf-8"))
+    named = _found("packaging/conda/recipe.yaml", r"(h5-samples/\S+\.h5)") | _found("packaging/conda/recipe.yaml", r"--path (\S+)")
+    named |= {name for name in _found("packaging/debian/docs", r"^(\S+)") if not name.startswith("debian/build/")}
+    assert len(named) > 3
+    assert all((REPOSITORY / name).exists() for name in named), named
+    # What Debian's recipe makes is what it installs.
+    made = {name for name in _found("packaging/debian/rules", r"> \$\(build\)/(\S+)")}
+    installed = set().union(*(_found(f"packaging/debian/{file}", r"^debian/build/([\w.]+)(?: |$)") for file in ("install", "manpages", "docs")))
+    assert made == installed and made
