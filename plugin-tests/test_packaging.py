@@ -48,7 +48,7 @@ PYTHON_VERSION = VERSION.replace("-rc.", "rc")
         (EASYCONFIG, r"^version = '(.+)'", VERSION),
         ("packaging/debian/changelog", r"\Ah5z-quire \((.+)\)", VERSION.replace("-", "~")),
         ("packaging/conda/recipe.yaml", r"^  version: (\d.+)", PYTHON_VERSION),
-        ("packaging/conda/recipe.yaml", r"compiler\('rust'\) }} >=(.+)", RUST),
+        ("packaging/conda/recipe.yaml", r"- rust >=(.+)", RUST),
         ("packaging/debian/control", r"^ cargo \(>= (.+?)\)", RUST),
         ("packaging/spack/package.py", r'"rust@(.+):"', RUST),
         ("packaging/spack/package.py", r'"cmake@(.+):"', CMAKE),
@@ -80,7 +80,7 @@ def test_recipes_expect_what_cmake_installs() -> None:
 
     easyconfig = _easyconfig()
     assert set(easyconfig["sanity_check_paths"]["files"]) == files
-    assert easyconfig["modextrapaths_append"] == {"HDF5_PLUGIN_PATH": folder}
+    assert easyconfig["modextrapaths"]["HDF5_PLUGIN_PATH"]["paths"] == folder
     assert _found("packaging/spack/package.py", r'append_path\("HDF5_PLUGIN_PATH", self\.prefix\.(.+)\)') == {folder.replace("/", ".")}
     # conda and Debian have the plugin in HDF5's own folder.
     (chosen,) = _found("packaging/conda/recipe.yaml", r"-DQUIRE_INSTALL_DIR=(\S+)")

@@ -24,7 +24,7 @@ class H5zQuire(CMakePackage, CudaPackage):
     depends_on("rust@1.89:", type="build")
     # Types and constants alone: the filter works with every HDF5 from 1.10 on.
     depends_on("hdf5@1.10:", type="build")
-    depends_on("cuda@12.4:", type="build", when="+cuda")
+    depends_on("cuda@12.4:", when="+cuda")
 
     def setup_build_environment(self, env: EnvironmentModifications) -> None:
         env.set("HDF5_DIR", self.spec["hdf5"].prefix)
