@@ -42,7 +42,7 @@ PYTHON_VERSION = VERSION.replace("-rc.", "rc")
         ("CITATION.cff", r"^version: (.+)", VERSION),
         ("codemeta.json", r'^  "version": "(.+)"', VERSION),
         ("packaging/registration.md", r"^Version: +(.+)", VERSION),
-        ("packaging/recipes/README.md", r"h5z-quire@([\w.-]+)", VERSION),
+        ("packaging/recipes/README.md", r"h5z-quire[@-](\d[\w.-]*\d)", VERSION),
         ("packaging/spack/package.py", r'^    version\("(.+)"\)', VERSION),
         ("packaging/spack/package.py", r"dev-build h5z-quire@([\w.-]+)", VERSION),
         (EASYCONFIG, r"^version = '(.+)'", VERSION),
@@ -94,6 +94,8 @@ def test_recipes_name_what_there_is() -> None:
     easyconfig = _easyconfig()
     toolchain = easyconfig["toolchain"]
     assert EASYCONFIG.name == f"{easyconfig['name']}-{easyconfig['version']}-{toolchain['name']}-{toolchain['version']}.eb"
+    kernels = re.findall(r"\((\d+)(\d), \(", re.search(r"const ARCHITECTURES: .*\n.*;", (REPOSITORY / "gpu/build.rs").read_text(encoding="utf-8"))[0])
+    assert easyconfig["cuda_compute_capabilities"] == [".".join(numbers) for numbers in kernels]
     ast.parse((REPOSITORY / "packaging/spack/package.py").read_text(encoding="utf-8"))
     named = _found("packaging/conda/recipe.yaml", r"(h5-samples/\S+\.h5)") | _found("packaging/conda/recipe.yaml", r"--path (\S+)")
     named |= {name for name in _found("packaging/debian/docs", r"^(\S+)") if not name.startswith("debian/build/")}
