@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,21 +15,26 @@ from conftest import LIBRARY_NAME, REPOSITORY, VERSION
 EASYCONFIG = next((REPOSITORY / "packaging/easybuild").glob("*.eb")).relative_to(REPOSITORY)
 
 
-def _found(file: object, pattern: str) -> set[str]:
+def _text(file: str | Path) -> str:
+    return (REPOSITORY / file).read_text(encoding="utf-8")
+
+
+def _found(file: str | Path, pattern: str) -> set[str]:
     """What a pattern finds in a file of the repository."""
-    return set(re.findall(pattern, (REPOSITORY / str(file)).read_text(encoding="utf-8"), re.MULTILINE))
+    return set(re.findall(pattern, _text(file), re.MULTILINE))
 
 
 def _easyconfig() -> dict[str, Any]:
     """The parameters of the easyconfig, which is a program in Python."""
     parameters: dict[str, Any] = {"SYSTEM": {"name": "system", "version": "system"}}
-    exec((REPOSITORY / EASYCONFIG).read_text(encoding="utf-8"), parameters)
+    exec(_text(EASYCONFIG), parameters)
     return parameters
 
 
 (RUST,) = _found("Cargo.toml", r'^rust-version = "(.+)"')
+(NUMPY,) = _found("python/pyproject.toml", r'"numpy>=(.+?)"')
 (CMAKE,) = _found("CMakeLists.txt", r"^cmake_minimum_required\(VERSION (.+)\)")
-NVCC = ".".join(re.search(r"OLDEST_NVCC: .* = \((\d+), (\d+)\)", (REPOSITORY / "gpu/build.rs").read_text(encoding="utf-8")).groups())
+NVCC = ".".join(re.search(r"OLDEST_NVCC: .* = \((\d+), (\d+)\)", _text("gpu/build.rs")).groups())
 # conda and Python call 1.0.0-rc.2 1.0.0rc2.
 PYTHON_VERSION = VERSION.replace("-rc.", "rc")
 
@@ -53,11 +59,10 @@ PYTHON_VERSION = VERSION.replace("-rc.", "rc")
         ("packaging/spack/package.py", r'"rust@(.+):"', RUST),
         ("packaging/spack/package.py", r'"cmake@(.+):"', CMAKE),
         ("packaging/spack/package.py", r'"cuda@(.+):"', NVCC),
-        ("python/pyproject.toml", r'"(numpy>=.+?)"', "numpy>=1.26"),
-        ("packaging/conda/recipe.yaml", r"- (numpy >=.+)", "numpy >=1.26"),
+        ("packaging/conda/recipe.yaml", r"- numpy >=(.+)", NUMPY),
     ],
 )
-def test_versions_agree(file: object, pattern: str, value: str) -> None:
+def test_versions_agree(file: str | Path, pattern: str, value: str) -> None:
     assert _found(file, pattern) == {value}
 
 
@@ -65,10 +70,10 @@ def test_the_license_is_the_same_everywhere() -> None:
     (license,) = _found("Cargo.toml", r'^license = "(.+)"')
     assert _found("CITATION.cff", "^license: (.+)") == _found("packaging/conda/recipe.yaml", "^ +license: (.+)") == {license}
     assert _found("packaging/spack/package.py", r'^    license\("(.+)"\)') == {license}
-    assert json.loads((REPOSITORY / "codemeta.json").read_text(encoding="utf-8"))["license"].endswith(f"/{license}")
+    assert json.loads(_text("codemeta.json"))["license"].endswith(f"/{license}")
     # Debian's copy of the text: indented, with a dot for an empty line.
-    text = (REPOSITORY / "LICENSE").read_text(encoding="utf-8").split("\n\n", 2)[2]
-    debian = (REPOSITORY / "packaging/debian/copyright").read_text(encoding="utf-8").split(f"\nLicense: {license}\n")[-1]
+    text = _text("LICENSE").split("\n\n", 2)[2]
+    debian = _text("packaging/debian/copyright").split(f"\nLicense: {license}\n")[-1]
     assert debian == "".join(f" {line or '.'}\n" for line in text.splitlines())
 
 
@@ -94,14 +99,14 @@ def test_recipes_name_what_there_is() -> None:
     easyconfig = _easyconfig()
     toolchain = easyconfig["toolchain"]
     assert EASYCONFIG.name == f"{easyconfig['name']}-{easyconfig['version']}-{toolchain['name']}-{toolchain['version']}.eb"
-    kernels = re.findall(r"\((\d+)(\d), \(", re.search(r"const ARCHITECTURES: .*\n.*;", (REPOSITORY / "gpu/build.rs").read_text(encoding="utf-8"))[0])
+    kernels = re.findall(r"\((\d+)(\d), \(", re.search(r"const ARCHITECTURES: .*\n.*;", _text("gpu/build.rs"))[0])
     assert easyconfig["cuda_compute_capabilities"] == [".".join(numbers) for numbers in kernels]
-    ast.parse((REPOSITORY / "packaging/spack/package.py").read_text(encoding="utf-8"))
+    ast.parse(_text("packaging/spack/package.py"))
     named = _found("packaging/conda/recipe.yaml", r"(h5-samples/\S+\.h5)") | _found("packaging/conda/recipe.yaml", r"--path (\S+)")
     named |= {name for name in _found("packaging/debian/docs", r"^(\S+)") if not name.startswith("debian/build/")}
     assert len(named) > 3
     assert all((REPOSITORY / name).exists() for name in named), named
     # What Debian's recipe makes is what it installs.
-    made = {name for name in _found("packaging/debian/rules", r"> \$\(build\)/(\S+)")}
+    made = _found("packaging/debian/rules", r"> \$\(build\)/(\S+)")
     installed = set().union(*(_found(f"packaging/debian/{file}", r"^debian/build/([\w.]+)(?: |$)") for file in ("install", "manpages", "docs")))
     assert made == installed and made
