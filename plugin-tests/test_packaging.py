@@ -81,18 +81,17 @@ def test_recipes_expect_what_cmake_installs() -> None:
     (folder,) = _found("CMakeLists.txt", r'^set\(QUIRE_INSTALL_DIR "(.+?)"')
     headers = _found("CMakeLists.txt", r'^install\(FILES "\$\{CMAKE_SOURCE_DIR\}/filter/include/(.+)" DESTINATION include\)')
     assert headers == {path.name for path in (REPOSITORY / "filter/include").iterdir()}
-    files = {f"{folder}/{LIBRARY_NAME}", *(f"include/{header}" for header in headers)}
+    includes = {f"include/{header}" for header in headers}
 
     easyconfig = _easyconfig()
-    assert set(easyconfig["sanity_check_paths"]["files"]) == files
+    assert set(easyconfig["sanity_check_paths"]["files"]) == {f"{folder}/{LIBRARY_NAME}"} | includes
     assert easyconfig["modextrapaths"]["HDF5_PLUGIN_PATH"]["paths"] == folder
     assert _found("packaging/spack/package.py", r'append_path\("HDF5_PLUGIN_PATH", self\.prefix\.(.+)\)') == {folder.replace("/", ".")}
-    # conda and Debian have the plugin in HDF5's own folder.
-    (chosen,) = _found("packaging/conda/recipe.yaml", r"-DQUIRE_INSTALL_DIR=(\S+)")
-    assert _found("packaging/conda/recipe.yaml", r"test -f \$PREFIX/(.+)") == {file.replace(folder, chosen) for file in files}
-    (chosen,) = _found("packaging/debian/rules", r"-DQUIRE_INSTALL_DIR=(\S+)")
-    links = _found("packaging/debian/links", r"^usr/(\S+) ")
-    assert links == {f"{chosen}/{LIBRARY_NAME}".replace("$(DEB_HOST_MULTIARCH)", "${DEB_HOST_MULTIARCH}")}
+    # conda and Debian have the plugin in HDF5's own folder, in place of CMake's.
+    conda = {f"{target}/{name}" for target, name in _found("packaging/conda/recipe.yaml", r"- install .* \$PREFIX/(\S+) (?:\S+/)?(\S+)")}
+    assert _found("packaging/conda/recipe.yaml", r"test -f \$PREFIX/(.+)") | includes <= conda
+    debian = {f"{target}/{name}" for name, target in _found("packaging/debian/install", r"^(?:\S+/)?(\S+) usr/(.+)")}
+    assert _found("packaging/debian/links", r"^usr/(\S+) ") | includes <= debian
 
 
 def test_recipes_name_what_there_is() -> None:
@@ -102,8 +101,10 @@ def test_recipes_name_what_there_is() -> None:
     kernels = re.findall(r"\((\d+)(\d), \(", re.search(r"const ARCHITECTURES: .*\n.*;", _text("gpu/build.rs"))[0])
     assert easyconfig["cuda_compute_capabilities"] == [".".join(numbers) for numbers in kernels]
     ast.parse(_text("packaging/spack/package.py"))
-    named = _found("packaging/conda/recipe.yaml", r"(h5-samples/\S+\.h5)") | _found("packaging/conda/recipe.yaml", r"--path (\S+)")
-    named |= {name for name in _found("packaging/debian/docs", r"^(\S+)") if not name.startswith("debian/build/")}
+    # YAML takes a command with a colon for a mapping, and rattler-build no anchors.
+    assert not _found("packaging/conda/recipe.yaml", r"^ *- \S+ .*: .*|: [&*].*|\t")
+    named = _found("packaging/conda/recipe.yaml", r"(?:- |\$SRC_DIR/)(\S+/\S+\.\w+)$")
+    named |= {name for file in ("docs", "install") for name in _found(f"packaging/debian/{file}", r"^(\S+)") if not name.startswith("debian/build/")}
     assert len(named) > 3
     assert all((REPOSITORY / name).exists() for name in named), named
     # What Debian's recipe makes is what it installs.
