@@ -143,6 +143,7 @@ fn architectures(version: (u32, u32)) -> Vec<u32> {
     let numbers = text.split(';').map(number).collect::<Option<Vec<u32>>>();
     let mut numbers = numbers.unwrap_or_else(|| panic!("CUDAARCHS={text}: give numbers from 80 on, such as 80;90, or unset it"));
     numbers.sort_unstable();
+    numbers.dedup();
     numbers
 }
 
