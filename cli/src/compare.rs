@@ -72,7 +72,7 @@ fn span(original: &[u8], elements: Elements<'_>, bound: ErrorBound) -> Span {
     span_of(original, &layout, &Config { fill_value: elements.fill.first().copied(), ..config })
 }
 
-/// What is expected of a value.
+/// How a value of a copy may differ from the original value.
 #[derive(PartialEq)]
 enum Kind {
     /// It is within the bound.
@@ -217,7 +217,7 @@ impl Comparison<'_> {
             }
             ErrorBound::Lossless if self.original == self.read => return,
             ErrorBound::Lossless | ErrorBound::PointwiseRelative(_) => {}
-            // The same error is allowed for all values.
+            // The other bounds allow all values of a chunk the same error.
             _ => {
                 found.share = share_of(found.greatest, allowed(V::default()));
                 if found.share <= 1.0 {

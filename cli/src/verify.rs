@@ -149,7 +149,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
 
 /// What came of a dataset of the original.
 enum Verdict {
-    /// What was found of numbers, and the promise that is broken.
+    /// How two arrays of numbers differ, and the promise that the copy breaks.
     Numbers(Option<Box<Findings>>, Option<String>),
     /// Values without a promise, and values that are no numbers, which are equal.
     Equal,

@@ -286,7 +286,7 @@ impl fmt::Display for Described<'_> {
 
 /// # Safety
 /// `cd_values` points to `cd_nelmts` words that do not change during `'a`, unless it is null.
-unsafe fn words_from_raw<'a>(cd_nelmts: usize, cd_values: *const c_uint) -> Result<&'a [c_uint]> {
+pub(crate) unsafe fn words_from_raw<'a>(cd_nelmts: usize, cd_values: *const c_uint) -> Result<&'a [c_uint]> {
     if cd_nelmts == 0 {
         return Ok(&[]);
     }

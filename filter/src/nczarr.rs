@@ -5,14 +5,13 @@
 //! codes, which have no text, and write the reason to stderr.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::slice;
 
 use quire_codec::{ByteOrder, Error, Layout, MOST_ELEMENT_BYTES, Result, Scalar, memory};
 use serde::Deserialize;
 
 use crate::FILTER_ID;
 use crate::backend;
-use crate::callbacks::complete;
+use crate::callbacks::{complete, words_from_raw};
 use crate::cd_values::{self, CdValues};
 use crate::fence::{Failure, contain};
 use crate::h5api::Library;
@@ -89,7 +88,7 @@ unsafe extern "C" fn to_hdf5(json: *const c_char, count: *mut usize, words: *mut
 unsafe extern "C" fn of_hdf5(count: usize, words: *const c_uint, json: *mut *mut c_char) -> c_int {
     told(|| {
         // SAFETY: the caller's promise.
-        let options = cd_values::to_options(unsafe { words_of(count, words) })?;
+        let options = cd_values::to_options(unsafe { words_from_raw(count, words)? })?;
         let text = memory::text(format_args!("{{\"id\":\"quire\",\"quire\":\"{options}\"}}\0"))?;
         // SAFETY: the caller's promise.
         unsafe { *json = in_c_memory(text.as_bytes())?.cast() };
@@ -111,14 +110,15 @@ unsafe extern "C" fn modify_parameters(
 ) -> c_int {
     told(|| {
         // SAFETY: the caller's promise.
-        let parameters = CdValues::parse(unsafe { words_of(*users_count, *users) })?;
+        let parameters = CdValues::parse(unsafe { words_from_raw(*users_count, *users)? })?;
         let Variable { layout, fill_value } = Variable::of(file, variable)?;
         let fill_value = fill_value.as_ref().map(|element| (&element[..layout.scalar.size()], NATIVE));
         let complete = complete(parameters, layout, fill_value)?;
-        // SAFETY: the caller's promise.
+        let copy = in_c_memory(&complete)?;
+        // SAFETY: the caller's promise. Nothing fails between the old words' end and the new ones.
         unsafe {
             libc::free((*words).cast());
-            (*count, *words) = (complete.len(), in_c_memory(&complete)?);
+            (*count, *words) = (complete.len(), copy);
         }
         Ok(())
     })
@@ -211,13 +211,6 @@ fn told(body: impl FnOnce() -> std::result::Result<(), Failure>) -> c_int {
             FILTER_ERROR
         }
     }
-}
-
-/// # Safety
-/// `words` holds `count` words, or may be anything if that is 0.
-unsafe fn words_of<'a>(count: usize, words: *const c_uint) -> &'a [c_uint] {
-    // SAFETY: the caller's promise.
-    if count == 0 { &[] } else { unsafe { slice::from_raw_parts(words, count) } }
 }
 
 /// A copy that netCDF frees.
