@@ -6,7 +6,15 @@
 //!
 //! `filter` needs HDF5 for nothing but that entry: data can be read and written where no symbol of the library is to be found.
 
-/// The instructions before `set_local` and `filter`, by machine.
+/// What HDF5 calls first, by machine.
+///
+/// `set_local` completes the cd_values when a dataset is created. It returns a negative number, with the reason on the error stack, if the dataset cannot be
+/// compressed.
+///
+/// `filter` compresses or decompresses a chunk. It returns the new length in bytes, or 0 for a failure, with the reason on the error stack.
+///
+/// # Safety
+/// For `filter`: `cd_values` points to `cd_nelmts` words, and `*buf` to `*buf_size` bytes of HDF5's memory, of which the first `nbytes` hold data.
 #[cfg_attr(all(target_arch = "x86_64", not(windows)), path = "callbacks/entry/x86_64.rs")]
 #[cfg_attr(all(target_arch = "x86_64", windows), path = "callbacks/entry/x86_64_windows.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "callbacks/entry/aarch64.rs")]

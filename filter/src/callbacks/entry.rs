@@ -7,15 +7,10 @@ use hdf5_sys::h5i::hid_t;
 
 use super::{filter_called_from, set_local_called_from};
 
-/// Completes the cd_values when a dataset is created. Negative, with the reason on the error stack, if the dataset cannot be compressed.
 pub(crate) extern "C" fn set_local(dcpl: hid_t, type_id: hid_t, space: hid_t) -> herr_t {
     set_local_called_from(dcpl, type_id, space, std::ptr::null())
 }
 
-/// Compresses or decompresses a chunk. Returns the new length in bytes; 0, with the reason on the error stack, for failure.
-///
-/// # Safety
-/// `cd_values` points to `cd_nelmts` words, `*buf` to `*buf_size` bytes of HDF5's memory, of which the first `nbytes` hold data.
 pub(crate) unsafe extern "C" fn filter(
     flags: c_uint,
     cd_nelmts: usize,
