@@ -256,6 +256,7 @@ fn constants() -> String {
     let limits = [limits_of::<f32>("F32"), limits_of::<f64>("F64"), limits_of::<Binary16>("F16"), limits_of::<BFloat16>("BF16")];
     let reals = [
         ("FAR_FILL", linear::FAR_FILL),
+        ("TIE_MARGIN", logarithm::TIE_MARGIN),
         ("CHANCE_OF_DECIMALS", divisor::CHANCE),
         ("MAX_DIVISOR", last_digit::MAX_DIVISOR),
         ("FINE_SPACING", positions::SPACING),

@@ -1,7 +1,7 @@
 """What each kind of bound gives on generated and real arrays: exact bits beside lossless compressors, and how close PSNR, ratio and the point-wise bound come
-to the values asked for.
+to the values asked for. And what it costs to keep the order of values, or their signs, beside a bound.
 
-    h5-samples/measure modes [NAME...] [--parts lossless psnr ratio pointwise]
+    h5-samples/measure modes [NAME...] [--parts lossless psnr ratio pointwise keep]
 
 Every promise is checked in f64 on every value before a figure is printed. It takes about four minutes.
 """
@@ -138,7 +138,35 @@ def pointwise(report: Report, arrays: Arrays) -> Iterator[list[object]]:
         yield row
 
 
-PARTS = {"lossless": lossless, "psnr": psnrs, "ratio": ratios, "pointwise": pointwise}
+def keep(report: Report, arrays: Arrays) -> Iterator[list[object]]:
+    kinds, shares = ("order", "sign:0", "order+sign:0"), (1e-2, 1e-3, 1e-4)
+    report.say("what is kept beside a bound: bits a value, and time in and out, as multiples of those of the bound alone", "")
+    yield ["array", *(title for share in shares for kind in kinds for title in (f"{share:g} {kind}", "in", "out"))]
+    rows: list[list[float]] = []
+    for name, chunks in progress(arrays.items()):
+        rows.append([])
+        for share in shares:
+            plain = figures(chunks, ours(chunks, f"rel={share}"))
+            for kind in kinds:
+                found = ours(chunks, f"rel={share},keep={kind}")
+                if not all(is_kept(kind, chunk.values, one.decoded) for chunk, one in zip(chunks, found)):
+                    raise Violation(f"{name}: keep={kind} does not hold beside rel={share}")
+                rows[-1] += [alone / kept for alone, kept in zip(plain, figures(chunks, found))]
+        yield [name, *(f"{figure:.2f}x" for figure in rows[-1])]
+    yield ["geometric mean", *(f"{geometric_mean(column):.2f}x" for column in zip(*rows))]
+
+
+def is_kept(kind: str, before: np.ndarray, after: np.ndarray) -> bool:
+    """Whether no value passed another one, or crossed 0."""
+    before, after = (array.astype(np.float64).reshape(-1) for array in (before, after))
+    by_size = np.argsort(before, kind="stable")[: np.count_nonzero(~np.isnan(before))]
+    steps, restored = np.diff(before[by_size]), np.diff(after[by_size])
+    in_order = not ((restored < 0) | (steps == 0) & (restored != 0)).any()
+    signs = np.array_equal(np.sign(before), np.sign(after), equal_nan=True)
+    return (in_order or "order" not in kind) and (signs or "sign" not in kind)
+
+
+PARTS = {"lossless": lossless, "psnr": psnrs, "ratio": ratios, "pointwise": pointwise, "keep": keep}
 
 
 def main() -> None:
@@ -151,7 +179,7 @@ def main() -> None:
     report = Report("modes", arguments.results, f"one thread; chunks of about 1 MiB, at most eight an array, {len(arrays)} arrays")
     for part in arguments.parts:
         report.say("")
-        report.table(PARTS[part](report, arrays if part == "lossless" else generated), 2 if part == "lossless" else 1)
+        report.table(PARTS[part](report, arrays if part in ("lossless", "keep") else generated), 2 if part == "lossless" else 1)
 
 
 if __name__ == "__main__":

@@ -22,12 +22,13 @@ WORDS = {
     "ratio=20,abs=5e-1": (11, 0, 0x40340000, 0, 0x3FE00000),
     "abs=1e-3,brick=16x32x64": (3 * 16777216 + 1, 16, 32, 64, 3539053052, 1062232653),
     "lossless,adapt=history,brick=7": (16777216 + 65536, 7),
+    "abs=1e-3,keep=order+sign:0:-2.5": (2 * 1048576 + 131072 + 1, 0, 0, 0, 0xC0040000, 3539053052, 1062232653),
 }
 
 # Decibels that a chunk's PSNR may lack, as in codec/src/bound/psnr.rs.
 PSNR_TOLERANCE = 0.05
 
-OPTIONS = ("lossless", "abs=0", "abs=1.5", "rel=1e-3", "pwrel=1e-2", "psnr=50", "ratio=6", "ratio=50,abs=1e-2")
+OPTIONS = ("lossless", "abs=0", "abs=1.5", "rel=1e-3", "pwrel=1e-2", "psnr=50", "ratio=6", "ratio=50,abs=1e-2", "rel=1e-2,keep=order+sign:0:281.5", "pwrel=1e-2,keep=order+sign:281.5")
 TYPES = ("<f2", ">f2", "<f4", ">f4", "<f8", ">f8", "i1", "u1", "<i2", ">u2", ">i4", "<u4", "<i8", ">u8", "<c8", ">c16")
 
 
@@ -38,7 +39,7 @@ def test_options_and_words_convert_to_each_other() -> None:
         assert quire_options.cd_values(options) == words, options
         assert quire_options.options(words) == options, words
     assert quire_options.options((2, 4, 25)) == "abs=2.5e-3" and quire_options.options((12, 0, 20, 1, 5)) == "ratio=20,abs=5e-1"
-    faults = {"": "no bound", "abs=1,rel=1": "more than one", "abs=-1": "error bound is -1", "eb=1": "unknown", "abs": "needs a", "abs=1,brick=8x0": "brick [8, 0]"}
+    faults = {"": "no bound", "abs=1,rel=1": "more than one", "abs=-1": "error bound is -1", "eb=1": "unknown", "abs": "needs a", "abs=1,brick=8x0": "brick [8, 0]", "abs=1,keep=x": "keep=x is unknown"}
     for options, reason in faults.items():
         try:
             quire_options.cd_values(options)
@@ -84,10 +85,25 @@ def chunks_of(array: np.ndarray) -> Iterator[tuple[slice, ...]]:
     return (tuple(slice(at, at + step) for at, step in zip(corner, CHUNKS)) for corner in product(*starts))
 
 
+def assert_kept(keep: str, before: np.ndarray, after: np.ndarray, label: str) -> None:
+    """No value passes another one of its chunk, and each stays on its side of the thresholds. Of 16-byte numbers parts are values."""
+    for threshold in map(float, keep.partition("sign:")[2].split(":")):
+        known = ~np.isnan(before)
+        assert (np.sign(before - threshold) == np.sign(after - threshold))[known].all(), f"{label}: a value crossed {threshold}"
+    order = np.argsort(before, axis=None, kind="stable")
+    order = order[~np.isnan(before.reshape(-1)[order])]
+    steps, restored = np.diff(before.reshape(-1)[order]), np.diff(after.reshape(-1)[order])
+    assert not (restored < 0).any() and not (restored[steps == 0] != 0).any(), f"{label}: values passed each other"
+
+
 def assert_promise(options: str, original: np.ndarray, read: np.ndarray, stored: int, label: str) -> None:
     """What an option promises holds for every value, or every chunk."""
     original, read = parts(original), parts(read)
-    key, _, number = options.split(",")[-1].partition("=")
+    bound_text, _, keep = options.partition(",keep=")
+    if keep:
+        for chunk in chunks_of(original):
+            assert_kept(keep, original[chunk].astype("f8"), read[chunk].astype("f8"), label)
+    key, _, number = bound_text.split(",")[-1].partition("=")
     if key == "lossless" or options == "abs=0":
         return assert_same_bits(original, read, label)
     bound, wide, wide_read = float(number), original.astype("f8"), read.astype("f8")

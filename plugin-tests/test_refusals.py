@@ -26,7 +26,7 @@ CASES: list[tuple[str, Any, tuple[int, ...], list[str]]] = [
     ("brick with an extent of 0", "<f4", (2 + (2 << 24), 8, 0, 3), ["brick [8, 0]", "each from 1"]),
     ("brick without a bound", "<f4", (2 + (2 << 24), 8, 8), ["mode 2", "exponent"]),
     ("chunk without whole rows", "<f4", (2 + (3 << 24), 8, 8, 7, 3), ["brick=8x8x7", "256 values", "rows of 7", "whole bricks"]),
-    ("adaptation 2", "<f4", (2 + 2 * 65536, 3), ["adaptation 2", "0 and 1"]),
+    ("bits 16 to 19", "<f4", (2 + 4 * 65536, 3), ["word 0 has 4 in its bits 16 to 19", "0 to 3"]),
     ("no cd_values", "<f4", (), ["cd_values"]),
     ("absolute mode without a bound", "<f4", (1,), ["bound"]),
     ("half a bound", "<f4", absolute(1e-3)[:2], ["bound"]),

@@ -78,10 +78,10 @@ fn options_of(text: &str) -> Result<String> {
 /// the long form, whose words are the bound's bits.
 fn short_form(words: &[u32]) -> Option<String> {
     let (&first, rest) = words.split_first()?;
-    // The brick's extents stay as they are.
-    let (brick, bits) = rest.split_at_checked((first >> 24) as usize)?;
+    // The brick's extents and the thresholds stay as they are.
+    let (kept, bits) = rest.split_at_checked((first >> 24) as usize + 2 * (first >> 20 & 15) as usize)?;
     let mut short = vec![first.checked_add(1)?];
-    short.extend_from_slice(brick);
+    short.extend_from_slice(kept);
     let numbers: Vec<f64> =
         bits.as_chunks::<2>().0.iter().map(|&[low, high]| f64::from_bits(u64::from(high) << 32 | u64::from(low))).collect();
     for &number in &numbers {
@@ -125,6 +125,8 @@ mod tests {
             ("abs=0.1234567890123", None),
             ("abs=1e12", None),
             ("abs=1e-3,brick=16x32x64", Some("50331650,16,32,64,3")),
+            ("abs=1e-3,keep=order", Some("131074,3")),
+            ("abs=1e-3,keep=sign:0", Some("1048578,0,0,3")),
             ("lossless", None),
         ] {
             let words = cd_values::from_options(options).expect("options");

@@ -35,6 +35,10 @@ pub(crate) struct Bounds {
     /// Coding of the residuals: auto, huffman, or bitshuffle (bit planes, which a GPU codes fastest)
     #[arg(long, value_name = "CODING")]
     coding: Option<String>,
+    /// What else to keep: order (no value passes another), sign:0 (values stay on their side of 0, or of any thresholds, as in sign:0:273.15), or
+    /// order+sign:0
+    #[arg(long, value_name = "WHAT")]
+    keep: Option<String>,
     /// Reuse of codebooks from earlier chunks: none, or history (fewer codebooks are built)
     #[arg(long, value_name = "HOW")]
     adapt: Option<String>,
@@ -49,7 +53,8 @@ impl Bounds {
     pub(crate) fn texts(&self) -> Vec<String> {
         let option =
             |key: &str, value: &Option<String>| value.as_ref().map(|value| format!(",{key}={value}")).unwrap_or_default();
-        let coding = option("coding", &self.coding) + &option("adapt", &self.adapt) + &option("brick", &self.brick);
+        let beside = [("coding", &self.coding), ("keep", &self.keep), ("adapt", &self.adapt), ("brick", &self.brick)];
+        let coding: String = beside.iter().map(|(key, value)| option(key, value)).collect();
         let mut texts: Vec<String> = self.options.iter().map(|text| format!("{text}{coding}")).collect();
         let mut abs = &self.abs[..];
         if let ([ratio], [ceiling]) = (&self.ratio[..], abs) {

@@ -127,6 +127,13 @@ pub fn settled<'a>(chunk: &[u8], layout: &Layout, config: &Config<'a>) -> Result
 /// `InvalidArgument`.
 pub fn check(layout: &Layout, config: &Config) -> Result<()> {
     config.bound.check()?;
+    const WHOLE_IN_F64: f64 = 9_007_199_254_740_992.0; // 2^53
+    let is_too_far = |threshold: &&f64| threshold.abs() >= WHOLE_IN_F64 && !layout.scalar.is_float();
+    if let Some(threshold) = config.keep.thresholds().iter().find(is_too_far) {
+        return Err(Error::invalid(format_args!(
+            "the threshold {threshold:?} is 2^53 or more: integers are kept beside smaller ones"
+        )));
+    }
     match config.bound {
         ErrorBound::PointwiseRelative(_) if !layout.scalar.is_float() => Err(Error::invalid(format_args!(
             "a point-wise relative bound is for floating-point types, these are {:?}: give an absolute one, or one relative to the range",

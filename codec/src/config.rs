@@ -2,6 +2,7 @@
 
 use crate::entropy::alphabet::CodeLengths;
 use crate::error::{Error, Result};
+use crate::keep::Keep;
 use crate::number::element::Element;
 use crate::number::integer::Integer as _;
 use crate::predict::predictor::InterpolationKind;
@@ -114,6 +115,8 @@ pub struct Config<'a, Bound = ErrorBound> {
     pub adapt: AdaptPolicy,
     /// How values are predicted.
     pub predictor: PredictorPolicy,
+    /// What is kept beside the bound.
+    pub keep: Keep,
     /// Whether less noise is wanted rather than a shorter stream. True while a bound is sought for a PSNR or a ratio.
     pub for_less_noise: bool,
     /// Bits of the dataset's fill value, in the low bits for types of fewer than 64 bits. Values with these bits are restored exactly under every bound:
@@ -186,6 +189,7 @@ impl<'a, Bound> Config<'a, Bound> {
             books: &[],
             adapt: AdaptPolicy::None,
             predictor: PredictorPolicy::Auto,
+            keep: Keep::default(),
             for_less_noise: false,
             fill_value: None,
             span: Span::ALL,
@@ -195,8 +199,8 @@ impl<'a, Bound> Config<'a, Bound> {
     /// This configuration with another bound. An encoder refuses a bound that [`Config::new`] refuses, and an absolute bound of 0.
     #[must_use]
     pub fn with_bound<Other>(self, bound: Other) -> Config<'a, Other> {
-        let Self { coding, codebook, books, adapt, predictor, for_less_noise, fill_value, span, .. } = self;
-        Config { bound, coding, codebook, books, adapt, predictor, for_less_noise, fill_value, span }
+        let Self { coding, codebook, books, adapt, predictor, keep, for_less_noise, fill_value, span, .. } = self;
+        Config { bound, coding, codebook, books, adapt, predictor, keep, for_less_noise, fill_value, span }
     }
 
     /// This configuration with another span.

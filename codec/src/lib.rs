@@ -53,7 +53,7 @@
 //! | – | numbers of all stages | | `number/integer.rs`, `number/small_float.rs`, `number/value.rs`, `number/patched16.rs`, `number/rounding.rs`, `number/fixed_log2.rs`, `number/dispatch.rs`, `layout.rs` | `number/small_float.cuh`, `number/integer.cuh`, `number/fixed_log2.cuh` |
 //! | – | instructions of the processor | | `simd.rs`, `simd/bytes.rs`, `fast_paths.rs` | `common.cuh`, `shared.cuh` |
 //!
-//! Without a stage: `lib.rs`, `config.rs`, `options.rs`, `brick.rs`, `fill_value.rs`, `error.rs`, `memory.rs`, `text.rs`, `number.rs`, `quantize.rs`, `predict.rs`,
+//! Without a stage: `lib.rs`, `config.rs`, `options.rs`, `brick.rs`, `fill_value.rs`, `keep.rs`, `error.rs`, `memory.rs`, `text.rs`, `number.rs`, `quantize.rs`, `predict.rs`,
 //! `entropy.rs`, `stream.rs`; `stream/inspect.rs`, `fast_paths/bench.rs`, `stream/books.rs`; `job.cuh`, `module.cu`.
 
 #![forbid(unsafe_code)]
@@ -62,6 +62,7 @@ mod brick;
 mod config;
 mod error;
 mod fill_value;
+mod keep;
 mod layout;
 pub mod memory;
 pub mod options;
@@ -105,6 +106,7 @@ pub use brick::Brick;
 pub use config::{AdaptPolicy, CodebookPolicy, CodingPolicy, Config, ErrorBound, PredictorPolicy, SettledBound, SettledConfig};
 pub use error::{Error, Result};
 pub use fill_value::{MOST_ELEMENT_BYTES, fill_bits};
+pub use keep::{Keep, MAX_THRESHOLDS};
 pub use layout::{ByteOrder, Layout, MAX_RANK, Scalar, Shape, type_of_byte};
 pub use stream::header::{Coding, Header};
 pub use stream::verified::{Unverified, Verified};

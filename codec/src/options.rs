@@ -10,6 +10,7 @@
 //! | `lossless` | no value |
 //! | `coding` | `auto`, `huffman`, `bitshuffle` |
 //! | `adapt` | `none`; `history`: codebooks of earlier chunks may be used again |
+//! | `keep` | `order`: the order of values; `sign:0`, `sign:0:273.15`: the sides of thresholds; `order+sign:0`: both ([`Keep`]) |
 //! | `brick` | extents, slowest first, of the bricks in which a chunk's values lie, as in `32x32x32` ([`Brick`]) |
 
 use std::fmt;
@@ -17,6 +18,7 @@ use std::fmt;
 use crate::brick::Brick;
 use crate::config::{AdaptPolicy, CodingPolicy, Config, ErrorBound};
 use crate::error::{Error, Result};
+use crate::keep::Keep;
 
 /// Names of the codings.
 const CODINGS: [(&str, CodingPolicy); 3] =
@@ -25,7 +27,7 @@ const CODINGS: [(&str, CodingPolicy); 3] =
 const ADAPTING: [(&str, AdaptPolicy); 2] = [("none", AdaptPolicy::None), ("history", AdaptPolicy::History)];
 
 const HOW_TO: &str = "give one of abs=, rel=, pwrel=, psnr=, ratio= (with abs= beside it, if you like) or lossless, and perhaps coding=auto, huffman or \
-                      bitshuffle, adapt=none or history, and brick=AxBxC, with commas between them, as in abs=1e-3,coding=huffman";
+                      bitshuffle, adapt=none or history, keep=order or keep=sign:0, and brick=AxBxC, with commas between them, as in abs=1e-3,coding=huffman";
 
 /// What an options text says.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,9 +44,10 @@ pub struct Options {
 /// `InvalidArgument` with the mistake and the options that exist.
 pub fn parse(text: &str) -> Result<Options> {
     let refused = |detail: fmt::Arguments<'_>| Error::invalid(format_args!("options {text:?}: {detail}; {HOW_TO}"));
+    let reworded = |error: Error| error.reworded(|error| refused(format_args!("{error}")));
     let mut numbers: [Option<f64>; 5] = [None; 5];
     const NUMBERS: [&str; 5] = ["abs", "rel", "pwrel", "psnr", "ratio"];
-    let (mut lossless, mut coding, mut adapt, mut brick) = (None, None, None, None);
+    let (mut lossless, mut coding, mut adapt, mut keep, mut brick) = (None, None, None, None, None);
     for option in text.split(',').map(str::trim).filter(|option| !option.is_empty()) {
         let (key, value) = match option.split_once('=') {
             Some((key, value)) => (key.trim(), Some(value.trim())),
@@ -65,9 +68,10 @@ pub fn parse(text: &str) -> Result<Options> {
             once(&mut coding, named(&CODINGS, value).ok_or_else(unknown)?, twice)?;
         } else if key == "adapt" {
             once(&mut adapt, named(&ADAPTING, value).ok_or_else(unknown)?, twice)?;
+        } else if key == "keep" {
+            once(&mut keep, Keep::parse(value.unwrap_or("")).map_err(reworded)?, twice)?;
         } else if key == "brick" {
-            let given =
-                Brick::parse(value.unwrap_or("")).map_err(|error| error.reworded(|error| refused(format_args!("{error}"))))?;
+            let given = Brick::parse(value.unwrap_or("")).map_err(reworded)?;
             once(&mut brick, given, twice)?;
         } else {
             return Err(refused(format_args!("{key:?} is unknown")));
@@ -83,8 +87,9 @@ pub fn parse(text: &str) -> Result<Options> {
         ([None, None, None, None, None], None) => return Err(refused(format_args!("they have no bound"))),
         _ => return Err(refused(format_args!("they have more than one bound"))),
     };
-    let config = Config::new(bound).map_err(|error| error.reworded(|error| refused(format_args!("{error}"))))?;
-    let config = Config { coding: coding.unwrap_or_default(), adapt: adapt.unwrap_or_default(), ..config };
+    let config = Config::new(bound).map_err(reworded)?;
+    let config =
+        Config { coding: coding.unwrap_or_default(), adapt: adapt.unwrap_or_default(), keep: keep.unwrap_or_default(), ..config };
     Ok(Options { config, brick })
 }
 
@@ -116,8 +121,9 @@ pub fn format(Options { config, brick }: &Options) -> String {
         ErrorBound::Ratio { ratio, ceiling: Some(ceiling) } => format!("ratio={ratio},abs={ceiling:e}"),
         ErrorBound::Lossless => "lossless".to_owned(),
     };
+    let keep = if config.keep.is_nothing() { String::new() } else { format!(",keep={}", config.keep) };
     let brick = brick.map(|brick| format!(",brick={brick}")).unwrap_or_default();
-    bound + &option(&CODINGS, "coding", config.coding) + &option(&ADAPTING, "adapt", config.adapt) + &brick
+    bound + &option(&CODINGS, "coding", config.coding) + &option(&ADAPTING, "adapt", config.adapt) + &keep + &brick
 }
 
 #[cfg(test)]
@@ -152,6 +158,9 @@ mod tests {
                 }
             }
         }
+        for text in ["abs=1e0,keep=order", "rel=1e-3,keep=sign:0:-273.15", "lossless,adapt=history,keep=order+sign:1e-7:1e300"] {
+            assert_eq!(format(&parse(text).unwrap()), text);
+        }
         let without_brick = |bound| Options { config: Config::absolute(bound).unwrap(), brick: None };
         assert_eq!(parse(" adapt=none, abs = 0.1 , coding=auto,"), Ok(without_brick(0.1)));
         assert_eq!(parse("abs=0").map(|options| options.config.bound), Ok(ErrorBound::Lossless));
@@ -181,6 +190,12 @@ mod tests {
             ("abs=1,coding=zstd", "coding=zstd is unknown"),
             ("abs=1,adapt", "adapt= is unknown"),
             ("abs=1,adapt=none,adapt=none", "adapt is given twice"),
+            ("abs=1,keep=all", "keep=all is unknown"),
+            ("abs=1,keep=orders", "keep=orders is unknown"),
+            ("abs=1,keep=order,keep=sign:0", "keep is given twice"),
+            ("abs=1,keep=sign:x", "keep=sign:x is unknown"),
+            ("abs=1,keep=sign:inf", "threshold inf is not finite"),
+            ("abs=1,keep=sign:1:2:3:4:5", "more than 4 thresholds"),
             ("abs=1,brick", "brick \"\": it must have 1 to 4 extents"),
             ("abs=1,brick=8x0", "brick [8, 0]: it must have"),
             ("abs=1,brick=8,brick=8", "brick is given twice"),

@@ -1,7 +1,7 @@
-//! The filter's parameters: up to sixteen unsigned 32-bit words that HDF5 calls `cd_values` and keeps with the dataset.
+//! The filter's parameters: up to 24 unsigned 32-bit words that HDF5 calls `cd_values` and keeps with the dataset.
 //!
-//! Word 0 is mode + 256 × coding + 65536 × adaptation + 16777216 × number of the brick's extents. These extents follow, slowest first, then the words of the
-//! mode, then those that `set_local` adds when a dataset is created.
+//! Word 0 is mode + 256 × coding + 65536 × (adaptation + 2 × order + 16 × number of thresholds) + 16777216 × number of the brick's extents. These extents
+//! follow, slowest first, then two words for each threshold, then the words of the mode, then those that `set_local` adds when a dataset is created.
 //!
 //! | mode | words of the user | meaning | the dataset keeps |
 //! |---|---|---|---|
@@ -15,11 +15,11 @@
 //! | 11 | `lo, hi, lo, hi` | the same, and the absolute bound that is not exceeded for it | 11 |
 //! | 12 | `e, m, e, m` | the same as decimals | 11 |
 //!
-//! `lo` and `hi` are bits 0-31 and 32-63 of an IEEE binary64. A decimal is `m * 10^-e`, rounded once to the nearest binary64; a missing `m` is 1: `2,3` is 1e-3
+//! A threshold has two words, `lo, hi`. `lo` and `hi` are bits 0-31 and 32-63 of an IEEE binary64. A decimal is `m * 10^-e`, rounded once to the nearest binary64; a missing `m` is 1: `2,3` is 1e-3
 //! and `2,4,25` is 25e-4. Decimals are there for h5repack, whose users cannot write the bits of a number: `h5repack -f dset:UD=33791,0,2,2,3`.
 //!
 //! The coding is 0 for what promises the fewest bits, 1 for Huffman codes, 2 for bit planes, the fast lane of a GPU. The adaptation is 1 if books
-//! of the chunks before may be taken again, else 0.
+//! of the chunks before may be taken again, else 0. The order is 1 if the order of values is kept, else 0.
 //!
 //! | words of `set_local` | |
 //! |---|---|
@@ -35,18 +35,23 @@ use std::fmt;
 
 use quire_codec::options::{self, Options};
 use quire_codec::{
-    AdaptPolicy, Brick, CodingPolicy, Config, Error, ErrorBound, Layout, MAX_RANK, Result, Scalar, Shape, memory, type_of_byte,
+    AdaptPolicy, Brick, CodingPolicy, Config, Error, ErrorBound, Keep, Layout, MAX_RANK, MAX_THRESHOLDS, Result, Scalar, Shape,
+    memory, type_of_byte,
 };
 
 use crate::message::Message;
 
 /// Most words that a dataset has.
-pub(crate) const MAX_WORDS: usize = 1 + MAX_RANK + 4 + 1 + MAX_RANK + 2;
+pub(crate) const MAX_WORDS: usize = 1 + MAX_RANK + 2 * MAX_THRESHOLDS + 4 + 1 + MAX_RANK + 2;
 
 /// The codings, by their numbers in bits 8 to 15 of word 0.
 const CODINGS: [CodingPolicy; 3] = [CodingPolicy::Auto, CodingPolicy::Huffman, CodingPolicy::Bitshuffle];
-/// The ways to adapt, by their numbers in bits 16 to 23 of word 0. Bits 24 to 31 are the number of the brick's extents.
-const ADAPTING: [AdaptPolicy; 2] = [AdaptPolicy::None, AdaptPolicy::History];
+/// In bits 16 to 23 of word 0: books of earlier chunks may be taken again. Bits 24 to 31 are the number of the brick's extents.
+const HISTORY: u8 = 1;
+/// In bits 16 to 23 of word 0: the order of values is kept.
+const ORDER: u8 = 2;
+/// The lowest bit of the number of thresholds, which is in bits 20 to 23 of word 0.
+const THRESHOLD: u8 = 16;
 /// 'Q' in the top byte of the first word of `set_local`.
 const FILLED_MARKER: u32 = 0x51;
 const FILLED_VERSION: u32 = 1;
@@ -64,8 +69,9 @@ const LAST_MODE: u32 = CAPPED_RATIO + 1;
 const HOW_TO: &str = "give 2,e or 2,e,m for an absolute error bound of m * 10^-e (2,3 is 1e-3), or 1,lo,hi with the two halves of the bound's \
                       64 bits, low half first (1,3539053052,1062232653 is 1e-3); 4 or 3 in place of 2 or 1 for a share of the chunk's range, 6 \
                       or 5 for a share of each value, 8 or 7 for a PSNR, 10 or 9 for a ratio, 0 alone for the exact bits; add 256 to the first \
-                      number for Huffman codes, 512 for bit planes (fast on a GPU), 65536 for codebooks of the chunks before, and \
-                      16777216 for each extent of a brick, which then follow it";
+                      number for Huffman codes, 512 for bit planes (fast on a GPU), 65536 for codebooks of the chunks before, 131072 to \
+                      keep the order of values, 1048576 for each threshold whose sides are kept, and 16777216 for each extent of a brick; the extents \
+                      follow the first number, then the two halves of each threshold";
 
 /// An error that names the words and the reason.
 type Refused<'a> = &'a dyn Fn(fmt::Arguments<'_>) -> Error;
@@ -115,13 +121,14 @@ impl CdValues {
         let Some((&first, rest)) = words.split_first() else {
             return Err(Error::invalid(format_args!("no error bound is given (cd_values are empty): {HOW_TO}")));
         };
-        let [rank, adaptation, coding, mode] = first.to_be_bytes();
+        let [rank, kept, coding, mode] = first.to_be_bytes();
         let coding = *CODINGS
             .get(usize::from(coding))
             .ok_or_else(|| refused(format_args!("word 0 asks for coding {coding} (its bits 8 to 15), there are 0 to 2")))?;
-        let adapt = *ADAPTING.get(usize::from(adaptation)).ok_or_else(|| {
-            refused(format_args!("word 0 asks for adaptation {adaptation} (its bits 16 to 23), there are 0 and 1"))
-        })?;
+        if kept % THRESHOLD > HISTORY + ORDER {
+            return Err(refused(format_args!("word 0 has {} in its bits 16 to 19, there are 0 to 3", kept % THRESHOLD)));
+        }
+        let adapt = if kept & HISTORY == 0 { AdaptPolicy::None } else { AdaptPolicy::History };
         let mode = u32::from(mode);
         if mode > LAST_MODE {
             return Err(refused(format_args!("mode {mode} is unknown, there are 0 to {LAST_MODE}")));
@@ -133,6 +140,17 @@ impl CdValues {
             [] => None,
             extents => Some(Brick::new(extents).map_err(|error| error.reworded(|error| refused(format_args!("{error}"))))?),
         };
+        let (thresholds, rest) = rest.split_at_checked(2 * usize::from(kept / THRESHOLD)).ok_or_else(|| {
+            let count = kept / THRESHOLD;
+            refused(format_args!(
+                "word 0 announces {count} thresholds of two words (its bits 20 to 23), {} words follow",
+                rest.len()
+            ))
+        })?;
+        let keep = if kept & ORDER == 0 { Keep::default() } else { Keep::default().and_order() };
+        let keep = (thresholds.as_chunks().0.iter())
+            .try_fold(keep, |keep, &[low, high]| keep.and_side_of(binary64(low, high)))
+            .map_err(|error| error.reworded(|error| refused(format_args!("{error}"))))?;
         let (numbers, filled) = take_numbers(mode, rest, &refused)?;
         // The odd mode, of bits, also stands for the even mode behind it, of decimals.
         let bound = match (mode.next_multiple_of(2).saturating_sub(1), numbers) {
@@ -147,7 +165,7 @@ impl CdValues {
         };
         let config = Config::new(bound).map_err(|error| error.reworded(|error| refused(format_args!("{error}"))))?;
         let (layout, fill_value) = if filled.is_empty() { (None, None) } else { parse_filled(filled, &refused)? };
-        Ok(Self { config: Config { coding, adapt, fill_value, ..config }, brick, layout })
+        Ok(Self { config: Config { coding, adapt, keep, fill_value, ..config }, brick, layout })
     }
 
     /// The fill value that the words carry, where they were filled in for values of this type. A copy of a dataset may define none: nccopy takes the words along
@@ -171,13 +189,17 @@ impl CdValues {
             ErrorBound::Ratio { ratio, ceiling: Some(ceiling) } => (CAPPED_RATIO, [Some(ratio), Some(ceiling)]),
         };
         let coding = CODINGS.iter().position(|&coding| coding == self.config.coding).unwrap_or(0) as u32;
-        let adaptation = ADAPTING.iter().position(|&adapt| adapt == self.config.adapt).unwrap_or(0) as u32;
+        let Config { adapt, keep, .. } = self.config;
+        let kept = [(HISTORY, adapt == AdaptPolicy::History), (ORDER, keep.has_order())]
+            .map(|(bit, is_set)| if is_set { bit } else { 0 });
+        let kept = u32::from(kept[0] + kept[1]) + keep.thresholds().len() as u32 * u32::from(THRESHOLD);
         let mut words = Vec::new();
         memory::reserve(&mut words, MAX_WORDS)?;
         let extents = self.brick.as_ref().map_or(&[][..], Brick::extents);
-        words.push((extents.len() as u32) << 24 | adaptation << 16 | coding << 8 | mode);
+        words.push((extents.len() as u32) << 24 | kept << 16 | coding << 8 | mode);
         words.extend_from_slice(extents);
-        words.extend(numbers.into_iter().flatten().map(f64::to_bits).flat_map(|bits| [bits as u32, (bits >> 32) as u32]));
+        let numbers = keep.thresholds().iter().copied().chain(numbers.into_iter().flatten());
+        words.extend(numbers.map(f64::to_bits).flat_map(|bits| [bits as u32, (bits >> 32) as u32]));
         if let Some(layout) = self.layout {
             let dims = layout.shape.dims();
             words.push(FILLED_MARKER << 24 | FILLED_VERSION << 16 | u32::from(layout.type_byte()) << 8 | dims.len() as u32);
@@ -197,21 +219,27 @@ impl CdValues {
     }
 }
 
+/// The number of which these are the two halves.
+fn binary64(low: u32, high: u32) -> f64 {
+    f64::from_bits(u64::from(high) << 32 | u64::from(low))
+}
+
 /// Reads a mode's numbers from the words behind word 0, and gives back the words behind them, which are those of `set_local`. Numbers that the mode does not
 /// have are 0. Decimals are a user's: no words may follow them.
 fn take_numbers<'a>(mode: u32, words: &'a [u32], refused: Refused<'_>) -> Result<([f64; 2], &'a [u32])> {
-    let bits = |low: u32, high: u32| f64::from_bits(u64::from(high) << 32 | u64::from(low));
     let given = words.len();
     match (mode, words) {
         (LOSSLESS, filled) => Ok(([0.0; 2], filled)),
-        (CAPPED_RATIO, &[low, high, low_2, high_2, ref filled @ ..]) => Ok(([bits(low, high), bits(low_2, high_2)], filled)),
+        (CAPPED_RATIO, &[low, high, low_2, high_2, ref filled @ ..]) => {
+            Ok(([binary64(low, high), binary64(low_2, high_2)], filled))
+        }
         (LAST_MODE, &[exponent, mantissa, exponent_2, mantissa_2]) => {
             Ok(([decimal(mantissa, exponent, refused)?, decimal(mantissa_2, exponent_2, refused)?], &[]))
         }
         (CAPPED_RATIO | LAST_MODE, _) => {
             Err(refused(format_args!("mode {mode} takes four words, two for the ratio and two for the bound, {given} given")))
         }
-        (mode, &[low, high, ref filled @ ..]) if mode % 2 == 1 => Ok(([bits(low, high), 0.0], filled)),
+        (mode, &[low, high, ref filled @ ..]) if mode % 2 == 1 => Ok(([binary64(low, high), 0.0], filled)),
         (mode, _) if mode % 2 == 1 => {
             Err(refused(format_args!("mode {mode} takes the two halves of a number, {given} of them given")))
         }
@@ -346,6 +374,8 @@ mod tests {
             parsed.layout = Some(layout(Scalar::U64, ByteOrder::Big, &[5, 6, 7, 8]));
             parsed.config.fill_value = Some(u64::MAX);
             parsed.brick = Some(Brick::new(&[5, 6, 7, 8]).expect("a brick"));
+            let keep = [0.0, -1.5, 1e300, 2.0].into_iter().try_fold(parsed.config.keep, Keep::and_side_of);
+            parsed.config.keep = keep.expect("thresholds");
             let filled = parsed.to_words().expect("words");
             assert_eq!((filled.len(), CdValues::parse(&filled)), (MAX_WORDS, Ok(parsed)));
         }
@@ -364,6 +394,7 @@ mod tests {
             ("abs=1e-3", &[1, 3539053052, 1062232653][..]),
             ("lossless,coding=bitshuffle", &[512]),
             ("psnr=60,coding=huffman", &[256 + 7, 0, 0x404e_0000]),
+            ("abs=1e-3,keep=order+sign:0:2.5", &[0x22_0001, 0, 0, 0, 0x4004_0000, 3539053052, 1062232653]),
             ("abs=1e-3,coding=bitshuffle,adapt=history", &[65536 + 512 + 1, 3539053052, 1062232653]),
             ("ratio=20,abs=5e-1", &[11, 0, 0x4034_0000, 0, 0x3fe0_0000]),
             ("abs=1e-3,brick=16x32x64", &[3 << 24 | 1, 16, 32, 64, 3539053052, 1062232653]),
@@ -506,7 +537,10 @@ mod tests {
             assert_eq!(CdValues::parse(&words), Ok(parsed));
         }
         assert_refused(&[0x302, 3], "coding 3");
-        assert_refused(&[0x2_0002, 3], "adaptation 2");
+        assert_refused(&[0x4_0002, 3], "word 0 has 4 in its bits 16 to 19, there are 0 to 3");
+        assert_refused(&[0x10_0002, 3], "announces 1 thresholds of two words");
+        assert_refused(&[0x10_0000, 0, 0x7ff0_0000], "the threshold inf is not finite");
+        assert_refused(&[&[0x50_0000][..], &[0; 10]].concat(), "more than 4 thresholds");
         assert_refused(&[u32::MAX], "coding 255");
     }
 
@@ -560,10 +594,7 @@ mod tests {
         assert_refused(&with(&[0x5101_0001, 8, 8, 8]), "announces 1 extents, 2 more words follow");
         assert_refused(&with(&[0x5101_0101, 8, 8]), "announces 1 extents, 1 more words follow");
         assert_refused(&with(&[0x5101_0005, 1, 1, 1, 1, 1]), "chunk has 5 dimensions");
-        assert_refused(
-            &with(&[0x5101_0005, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]),
-            "there are 17 cd_values: the filter has at most 16",
-        );
+        assert_refused(&with(&[&[0x5101_0005][..], &[1; 21]].concat()), "there are 25 cd_values: the filter has at most 24");
         assert_refused(&with(&[0x5101_00ff, 1]), "announces 255 extents, 1 words follow");
         assert_refused(&with(&[0x5101_0001, 0]), "no elements");
         assert_refused(&with(&[0x5101_0004, u32::MAX, u32::MAX, u32::MAX, u32::MAX]), "more than 2^48");

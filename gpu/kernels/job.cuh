@@ -16,6 +16,19 @@ __device__ __forceinline__ bool is_fill(const Fills& fills, u64 bits, double val
   return (fills.has_value && bits == fills.bits) || (fills.has_far && (value < fills.least || value > fills.greatest));
 }
 
+/// Whether anything is kept beside the bound.
+__device__ __forceinline__ bool keeps_any(const Keep& keep) { return keep.count > 0 || keep.has_order; }
+
+/// Whether a restored value is on another side of a threshold than the value.
+__device__ __forceinline__ bool is_crossed(const Keep& keep, double value, double restored) {
+  bool any = false;
+  for (u32 k = 0; k < keep.count; k++) {
+    const double threshold = keep.thresholds[k];
+    any |= (value < threshold) != (restored < threshold) || (value > threshold) != (restored > threshold);
+  }
+  return any;
+}
+
 /// The values of this chunk.
 __device__ __forceinline__ const u8* chunk_values(const EncodeJob& job) {
   return job.inputs ? reinterpret_cast<const u8*>(job.inputs[blockIdx.y]) : job.input + blockIdx.y * job.input_stride;

@@ -16,7 +16,7 @@ use quire_codec::{CodebookPolicy, Coding, Header, Layout, Scalar, SettledBound, 
 use crate::error::{Error, Reason, Result, reason};
 use crate::job::{
     DECIMAL, DatasetBooks, DecodeParameters, EXACT_FLOATS, EXACT_SIGNED, EXACT_UNSIGNED, EncodeParameters, Fills, HEADER_BYTES,
-    IS_MASKED, LINEAR, LOGARITHMIC, POLICY_AUTO, POLICY_CUSTOM, POLICY_DICTIONARY, SIGNED_STEPS, SYMBOLS, UNSIGNED_STEPS,
+    IS_MASKED, Keep, LINEAR, LOGARITHMIC, POLICY_AUTO, POLICY_CUSTOM, POLICY_DICTIONARY, SIGNED_STEPS, SYMBOLS, UNSIGNED_STEPS,
 };
 use crate::plan::DecodeVariant;
 
@@ -62,6 +62,7 @@ fn of_grid(layout: &Layout, kind: u32, half_step: f64, fixed: &[u64]) -> EncodeP
         step,
         inverse_step: 1.0 / step,
         fills: Fills::default(),
+        keep: Keep::default(),
         // Steps are positive, so that there is a highest bit.
         needed_bit: highest_bit(step).unwrap_or(0) + 1,
         big_endian: u32::from(layout.byte_order == quire_codec::ByteOrder::Big),
@@ -88,6 +89,22 @@ pub(crate) fn fills_of(fills: &stages::fills::Fills, layout: &Layout) -> Fills {
         greatest,
         has_value: u32::from(value.is_some()),
         has_far: u32::from(fills.span() != Span::ALL),
+    }
+}
+
+/// What is kept beside the bound on a grid, for the kernels.
+fn keep_of(grid: &Grid) -> Keep {
+    let keep = match grid {
+        Grid::Linear(grid) => *grid.keep(),
+        Grid::Steps(grid) => *grid.keep(),
+        Grid::Logarithmic(grid) => *grid.keep(),
+        Grid::Exact | Grid::Decimal(_) => quire_codec::Keep::default(),
+    };
+    let thresholds = keep.thresholds();
+    Keep {
+        thresholds: std::array::from_fn(|number| thresholds.get(number).copied().unwrap_or(0.0)),
+        count: thresholds.len() as u32,
+        has_order: u32::from(keep.has_order()),
     }
 }
 
@@ -120,6 +137,7 @@ pub(crate) fn encode_parameters(layout: &Layout, config: &SettledConfig, grid: &
     };
     EncodeParameters {
         fills,
+        keep: keep_of(grid),
         policy: match config.codebook {
             CodebookPolicy::Auto => POLICY_AUTO,
             CodebookPolicy::Dictionary => POLICY_DICTIONARY,

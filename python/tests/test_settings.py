@@ -29,6 +29,8 @@ from h5z_quire import FILTER_ID, Quire
         (Quire(abs=0), "lossless", (0,)),
         (Quire(lossless=True, coding="bitshuffle"), "lossless,coding=bitshuffle", (512,)),
         (Quire(abs=2, adapt="history"), "abs=2,adapt=history", (65536 + 1, 0, 0x40000000)),
+        (Quire(abs=2, keep="order"), "abs=2,keep=order", (131072 + 1, 0, 0x40000000)),
+        (Quire(abs=2, keep="sign:0:-2.5"), "abs=2,keep=sign:0:-2.5", (2097152 + 1, 0, 0, 0, 0xC0040000, 0, 0x40000000)),
         (Quire(abs=2, brick=(8, 16, 32)), "abs=2,brick=8x16x32", ((3 << 24) + 1, 8, 16, 32, 0, 0x40000000)),
         (Quire(lossless=True, coding="huffman", brick=np.array([7])), "lossless,coding=huffman,brick=7", ((1 << 24) + 256, 7)),
     ],

@@ -255,10 +255,10 @@ impl<V: Value> FineGrid<V> {
 }
 
 impl Quantizer {
-    /// The fine grid for interpolation, if there is one.
+    /// The fine grid for interpolation and limits, if there is one: it keeps neither the order of values nor the sides of thresholds.
     #[must_use]
     pub fn fine<V: Value>(&self) -> Option<FineGrid<V>> {
-        Some(FineGrid::new(self)).filter(FineGrid::is_enabled)
+        Some(FineGrid::new(self)).filter(|fine| fine.is_enabled() && self.keep().is_nothing())
     }
 }
 

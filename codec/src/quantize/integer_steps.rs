@@ -5,6 +5,7 @@
 #[cfg(test)]
 mod plain;
 
+use crate::keep::Keep;
 use crate::layout::ByteOrder;
 use crate::number::element::Element;
 use crate::quantize::bitmap::Bitmap;
@@ -29,6 +30,7 @@ pub struct Steps {
     bound: u64,
     inverse_step: f64,
     fills: Fills,
+    keep: Keep,
 }
 
 impl Steps {
@@ -36,7 +38,19 @@ impl Steps {
     #[must_use]
     pub fn new<V: IntegerElement>(bound: u64, fills: Fills) -> Self {
         let bound = bound.min(V::WIDEST);
-        Self { inverse_step: 1.0 / (2.0 * bound as f64 + 1.0), bound, fills }
+        Self { inverse_step: 1.0 / (2.0 * bound as f64 + 1.0), bound, fills, keep: Keep::default() }
+    }
+
+    /// This grid, with values as exceptions that would not be kept.
+    #[must_use]
+    pub(crate) fn keeping(self, keep: Keep) -> Self {
+        Self { keep, ..self }
+    }
+
+    /// What is kept beside the bound.
+    #[must_use]
+    pub fn keep(&self) -> &Keep {
+        &self.keep
     }
 
     /// The bound: a value's largest error.
@@ -113,7 +127,7 @@ wide!(i64);
 wide!(u64);
 
 /// Quantizes the values of a chunk: writes a code for each value, and sets a bit of `exceptions`, which is all zeros before, for
-/// each exception. Only fills can be exceptions.
+/// each exception. Only fills and values that would cross a threshold can be exceptions.
 pub fn quantize<V: IntegerElement>(
     chunk: &[u8],
     order: ByteOrder,
@@ -125,13 +139,14 @@ pub fn quantize<V: IntegerElement>(
         #[inline(always)]
         || codes.iter_mut().enumerate().for_each(|(index, code)| *code = V::read(chunk, index, order).nearest(steps)),
     );
-    if steps.fills.is_none() {
+    if steps.fills.is_none() && steps.keep.thresholds().is_empty() {
         return;
     }
-    let is_restored = |value: V| V::multiple(value.nearest(steps), steps).to_bits() == value.to_bits();
     for index in 0..codes.len() {
         let value = V::read(chunk, index, order);
-        if steps.fills.has(value) && !is_restored(value) {
+        let restored = V::multiple(value.nearest(steps), steps);
+        let is_lost_fill = steps.fills.has(value) && restored.to_bits() != value.to_bits();
+        if is_lost_fill || steps.keep.is_crossed(value.approximate(), restored.approximate()) {
             exceptions.set(index);
         }
     }
@@ -163,10 +178,10 @@ mod tests {
     use crate::random::Random;
 
     /// Compares codes, exceptions and restored values with the plain ones.
-    fn compare<V: IntegerElement>(values: &[V], bound: u64, fills: Fills, order: ByteOrder) {
+    fn compare<V: IntegerElement>(values: &[V], bound: u64, fills: Fills, keep: Keep, order: ByteOrder) {
         let len = values.len();
-        let steps = Steps::new::<V>(bound, fills);
-        let plain = Plain { bound: steps.bound(), fills };
+        let steps = Steps::new::<V>(bound, fills).keeping(keep);
+        let plain = Plain { bound: steps.bound(), fills, keep };
         let mut chunk = chunk_of(values, order);
         let (mut codes, mut exceptions) = (vec![V::Code::default(); len], Bitmap::of(len, []));
         quantize::<V>(&chunk, order, &steps, &mut codes, &mut exceptions);
@@ -190,6 +205,7 @@ mod tests {
         let of_bits = |bits: u64| V::from_bits(V::Code::from_i64(bits.cast_signed()));
         let least_of_sign = 1u64 << (8 * V::SIZE - 1);
         let edges = [0, 1, 2, 3, u64::MAX, u64::MAX - 1, u64::MAX - 2, least_of_sign, least_of_sign - 1, least_of_sign + 1];
+        let sides = Keep::default().and_side_of(0.0).and_then(|keep| keep.and_side_of(99.5)).unwrap();
         for bound in [1, 2, 3, 100, 127, 128, 40_000, 1 << 30, 1 << 31, 1 << 33, u64::MAX >> 1, u64::MAX] {
             for len in [0, 1, 2, 7, 64, 301] {
                 let values: Vec<V> = (0..len)
@@ -197,8 +213,8 @@ mod tests {
                     .collect();
                 for fill in [None, values.last().copied(), Some(of_bits(1)), Some(of_bits(least_of_sign))] {
                     for span in [Span::ALL, Span { least: -1.0, greatest: 1e5 }] {
-                        compare(&values, bound, Fills::new(fill, span), ByteOrder::Little);
-                        compare(&values, bound, Fills::new(fill, span), ByteOrder::Big);
+                        compare(&values, bound, Fills::new(fill, span), Keep::default(), ByteOrder::Little);
+                        compare(&values, bound, Fills::new(fill, span), sides, ByteOrder::Big);
                     }
                 }
             }
@@ -208,7 +224,7 @@ mod tests {
             let (steps, mut chunk) = (Steps::new::<V>(bound, Fills::NONE), vec![0; codes.len() * V::SIZE]);
             restore::<V>(&codes, &steps, ByteOrder::Big, &mut chunk);
             for (index, code) in codes.iter().map(|code| code.to_i64()).enumerate() {
-                let expected = Plain { bound: steps.bound(), fills: Fills::NONE }.value::<V>(code);
+                let expected = Plain { bound: steps.bound(), fills: Fills::NONE, keep: Keep::default() }.value::<V>(code);
                 let found = V::read(&chunk, index, ByteOrder::Big).exactly();
                 assert_eq!(found, expected, "quantize/integer_steps: {code} at a bound of {bound} restored");
             }
@@ -225,8 +241,14 @@ mod tests {
         check::<u32>();
         check::<i64>();
         check::<u64>();
-        compare(&(i8::MIN..=i8::MAX).collect::<Vec<_>>(), 3, Fills::new(Some(1i8), Span::ALL), ByteOrder::Little);
-        compare(&(u16::MIN..=u16::MAX).collect::<Vec<_>>(), 100, Fills::NONE, ByteOrder::Big);
+        compare(
+            &(i8::MIN..=i8::MAX).collect::<Vec<_>>(),
+            3,
+            Fills::new(Some(1i8), Span::ALL),
+            Keep::default(),
+            ByteOrder::Little,
+        );
+        compare(&(u16::MIN..=u16::MAX).collect::<Vec<_>>(), 100, Fills::NONE, Keep::default(), ByteOrder::Big);
         assert_eq!(Steps::new::<i32>(u64::MAX, Fills::NONE).bound(), i32::MAX as u64, "a bound is cut to the type's largest");
     }
 }

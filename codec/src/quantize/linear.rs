@@ -64,19 +64,20 @@ fn round<V: Value>(value: V, quantizer: &Quantizer) -> (f64, f64, V) {
 
 /// The code of a value, or `None` for an exception.
 ///
-/// The last two conditions make the encoder idempotent. A decoded value gets its own code again. A value that interpolation
-/// restored between two steps is an exception here, and keeps its bits. So HDF5 may decode a chunk, change a part and encode it
-/// again any number of times without drift.
+/// Two conditions make the encoder idempotent. A decoded value gets its own code again. A value that interpolation restored between
+/// two steps is an exception here, and keeps its bits. So HDF5 may decode a chunk, change a part and encode it again any number of
+/// times without drift.
 #[inline]
 pub(crate) fn quantize_one<V: Value>(value: V, quantizer: &Quantizer) -> Option<V::Code> {
     if quantizer.fills().has(value) {
         return None;
     }
     let (sum, code, restored) = round(value, quantizer);
-    let holds = (value.to_f64() - restored.to_f64()).abs() <= quantizer.bound() && code.abs() < V::CODE_LIMIT;
+    let holds = (value.to_f64() - restored.to_f64()).abs() <= quantizer.bound() && code.abs() < quantizer.code_limit::<V>();
     let returns = || round(restored, quantizer).1 == code;
     let moves = || quantizer.fine::<V>().is_some_and(|fine| fine.is_between_steps(value));
-    (holds && returns() && !moves()).then(|| V::code_from_sum(sum))
+    let crosses = || quantizer.keep().is_crossed(value.to_f64(), restored.to_f64());
+    (holds && returns() && !moves() && !crosses()).then(|| V::code_from_sum(sum))
 }
 
 /// Quantizes the values of a chunk: writes a code for each value, and sets a bit of `exceptions`, which is all zeros before, for each exception. Codes of
@@ -88,7 +89,8 @@ pub fn quantize<V: Value>(chunk: &[u8], order: ByteOrder, quantizer: &Quantizer,
 /// A grid, and what is computed from it once for all groups of values.
 pub(crate) struct Groups<'a, V> {
     quantizer: &'a Quantizer,
-    fine: FineGrid<V>,
+    /// Where values may be on positions of it.
+    fine: Option<FineGrid<V>>,
     fast: Option<FastF32>,
     marked: MarkedRounding,
     excluded: Excluded<V>,
@@ -98,7 +100,7 @@ pub(crate) struct Groups<'a, V> {
 #[derive(Clone, Copy)]
 struct MarkedRounding {
     quantizer: Quantizer,
-    /// Bits of the largest f64 below the limit of codes without a mark: [`Value::CODE_LIMIT`] if [`Groups::MARKS_ARE_CERTAIN`],
+    /// Bits of the largest f64 below the limit of codes without a mark: [`Quantizer::code_limit`] if [`Groups::MARKS_ARE_CERTAIN`],
     /// else [`Value::SAFE_CODE_LIMIT`]. All ones if every code has a mark.
     below_limit: u64,
 }
@@ -110,7 +112,7 @@ impl<'a, V: Value> Groups<'a, V> {
 
     pub(crate) fn new(quantizer: &'a Quantizer) -> Self {
         let limit = if Self::MARKS_ARE_CERTAIN {
-            V::CODE_LIMIT
+            quantizer.code_limit::<V>()
         } else if quantizer.step() >= V::SMALLEST_SAFE_STEP {
             V::SAFE_CODE_LIMIT
         } else {
@@ -119,7 +121,7 @@ impl<'a, V: Value> Groups<'a, V> {
         };
         let marked = MarkedRounding { quantizer: *quantizer, below_limit: limit.to_bits().wrapping_sub(1) };
         let excluded = Excluded::new(quantizer, V::CODE_LIMIT);
-        Self { quantizer, fine: FineGrid::new(quantizer), fast: FastF32::new(quantizer), marked, excluded }
+        Self { quantizer, fine: quantizer.fine(), fast: FastF32::new(quantizer), marked, excluded }
     }
 
     /// Quantizes values of a chunk from a word of `exceptions` on: see [`quantize`].
@@ -133,19 +135,19 @@ impl<'a, V: Value> Groups<'a, V> {
     ) {
         widely_vectorized(
             #[inline(always)]
-            || match (order, self.quantizer.fills().is_none()) {
-                (ByteOrder::Little, true) => {
+            || match (order, self.quantizer.exempts_values()) {
+                (ByteOrder::Little, false) => {
                     self.quantize_groups::<false>(values, ByteOrder::Little, first_word, codes, exceptions)
                 }
-                (ByteOrder::Big, true) => self.quantize_groups::<false>(values, ByteOrder::Big, first_word, codes, exceptions),
-                (order, false) => self.quantize_groups::<true>(values, order, first_word, codes, exceptions),
+                (ByteOrder::Big, false) => self.quantize_groups::<false>(values, ByteOrder::Big, first_word, codes, exceptions),
+                (order, true) => self.quantize_groups::<true>(values, order, first_word, codes, exceptions),
             },
         );
     }
 
-    /// [`Groups::quantize`]. `FILLS` is whether some values are exceptions because they are fills.
+    /// [`Groups::quantize`]. `EXEMPTS` is that of [`Quantizer::exempts_values`].
     #[inline(always)]
-    fn quantize_groups<const FILLS: bool>(
+    fn quantize_groups<const EXEMPTS: bool>(
         &self,
         chunk: &[u8],
         order: ByteOrder,
@@ -159,14 +161,14 @@ impl<'a, V: Value> Groups<'a, V> {
         for (word, (codes, bytes)) in
             (first_word..).zip(groups.iter_mut().zip(group_bytes.chunks_exact(VALUES_PER_GROUP * V::SIZE)))
         {
-            found = self.quantize_group::<FILLS>(bytes, order, found != 0, codes);
+            found = self.quantize_group::<EXEMPTS>(bytes, order, found != 0, codes);
             if found != 0 {
                 exceptions.set_word(word, found);
             }
         }
         if !rest.is_empty() {
             let mut padded = [V::Code::default(); VALUES_PER_GROUP];
-            found = self.quantize_group::<FILLS>(rest_bytes, order, found != 0, &mut padded);
+            found = self.quantize_group::<EXEMPTS>(rest_bytes, order, found != 0, &mut padded);
             exceptions.set_word(first_word + groups.len(), found & ((1 << rest.len()) - 1));
             rest.copy_from_slice(&padded[..rest.len()]);
         }
@@ -175,7 +177,7 @@ impl<'a, V: Value> Groups<'a, V> {
     /// Quantizes a group. If `bytes` has fewer values, zeros follow them. Writes the codes; the codes of exceptions mean nothing.
     /// Returns a bit for each value, the first value's lowest: 1 for an exception. The bits of the added zeros mean nothing.
     #[inline(always)]
-    fn quantize_group<const FILLS: bool>(
+    fn quantize_group<const EXEMPTS: bool>(
         &self,
         bytes: &[u8],
         order: ByteOrder,
@@ -183,10 +185,10 @@ impl<'a, V: Value> Groups<'a, V> {
         codes: &mut [V::Code; VALUES_PER_GROUP],
     ) -> u64 {
         let values = group_of(bytes, order);
-        let has_fills = FILLS && self.quantizer.fills().has_any::<V>(&values);
+        let has_exempt = EXEMPTS && (self.quantizer.fills().has_any::<V>(&values) || self.crossing(&values) != 0);
         // After a group with excluded values, the next one is searched for them before it is rounded.
         let has_beyond = had_excluded && self.excluded.has_beyond(&values);
-        if has_fills || has_beyond || is_marked(self.round(&values, codes)) {
+        if has_exempt || has_beyond || is_marked(self.round(&values, codes)) {
             // `quantize_marked` reads the bytes again. With a reference to `values`, the compiler would store the values of all
             // groups in memory.
             self.quantize_marked(bytes, order, codes)
@@ -208,9 +210,9 @@ impl<'a, V: Value> Groups<'a, V> {
                 mark |= mark_of_value;
             }
         }
-        if result.may_be_between_steps && self.fine.is_enabled() {
+        if let Some(fine) = self.fine.as_ref().filter(|_| result.may_be_between_steps) {
             for &value in values {
-                mark |= self.between_steps(value);
+                mark |= self.between_steps(fine, value);
             }
         }
         mark
@@ -227,7 +229,7 @@ impl<'a, V: Value> Groups<'a, V> {
         let (excluded, is_certain) = vectorized(
             #[inline(always)]
             || {
-                let excluded = self.excluded.bits(values);
+                let excluded = self.excluded.bits(values) | self.crossing(values);
                 self.excluded.replace(values, &mut replaced);
                 if excluded == u64::MAX || excluded != 0 && !is_marked(self.round(&replaced, codes)) {
                     return (excluded, true);
@@ -239,9 +241,9 @@ impl<'a, V: Value> Groups<'a, V> {
                 if Self::MARKS_ARE_CERTAIN {
                     return (excluded | bits_where(&marks, is_marked), true);
                 }
-                if self.fine.is_enabled() {
+                if let Some(fine) = &self.fine {
                     for (&value, mark) in replaced.iter().zip(&mut marks) {
-                        *mark |= self.between_steps(value);
+                        *mark |= self.between_steps(fine, value);
                     }
                 }
                 (excluded, false)
@@ -262,8 +264,22 @@ impl<'a, V: Value> Groups<'a, V> {
 
     /// Bit 63 is 1 where a value is exactly on a position of the fine grid between two steps.
     #[inline(always)]
-    fn between_steps(&self, value: V) -> u64 {
-        self.fine.between_steps_sign(value, round(value, self.quantizer).1)
+    fn between_steps(&self, fine: &FineGrid<V>, value: V) -> u64 {
+        fine.between_steps_sign(value, round(value, self.quantizer).1)
+    }
+
+    /// A bit for each value, the first value's lowest: 1 where its restored value would cross a threshold.
+    #[inline(always)]
+    fn crossing(&self, values: &[V; VALUES_PER_GROUP]) -> u64 {
+        let (quantizer, keep) = (self.quantizer, *self.quantizer.keep());
+        if keep.thresholds().is_empty() {
+            return 0;
+        }
+        bits_where(
+            values,
+            #[inline(always)]
+            |value| keep.is_crossed(value.to_f64(), round(value, quantizer).2.to_f64()),
+        )
     }
 }
 
@@ -335,6 +351,7 @@ pub fn restore<V: Value, C: Integer>(codes: &[C], quantizer: &Quantizer, order: 
 mod tests {
     use super::plain::Plain;
     use super::*;
+    use crate::keep::Keep;
     use crate::number::small_float::{BFloat16, Binary16};
     use crate::quantize::fills::Span;
     use crate::quantize::{check_restored, chunk_of};
@@ -355,12 +372,12 @@ mod tests {
         let chunk = chunk_of(values, order);
         for is_vectorized in [true, false] {
             let (mut codes, mut exceptions) = (vec![V::Code::default(); len], Bitmap::of(len, []));
-            match (is_vectorized, quantizer.fills().is_none()) {
+            match (is_vectorized, quantizer.exempts_values()) {
                 (true, _) => quantize::<V>(&chunk, order, quantizer, &mut codes, &mut exceptions),
-                (false, true) => {
+                (false, false) => {
                     Groups::<V>::new(quantizer).quantize_groups::<false>(&chunk, order, 0, &mut codes, &mut exceptions)
                 }
-                (false, false) => {
+                (false, true) => {
                     Groups::<V>::new(quantizer).quantize_groups::<true>(&chunk, order, 0, &mut codes, &mut exceptions)
                 }
             }
@@ -377,6 +394,13 @@ mod tests {
                 assert!(found.is_none() || (value.to_f64() - restored.to_f64()).abs() <= plain.bound, "{name}: out of bound");
             }
         }
+    }
+
+    /// The order, and the sides of 0, of a value, and of a number within the bound.
+    fn sides_of<V: Value>(values: &[V], bound: f64) -> Keep {
+        let thresholds =
+            [0.0, values[values.len() / 2].to_f64(), 0.3 * bound].into_iter().filter(|threshold| threshold.is_finite());
+        thresholds.fold(Keep::default().and_order(), |keep, threshold| keep.and_side_of(threshold).unwrap())
     }
 
     fn check<V: Value + std::fmt::Debug>(bounds: &[f64], fill: Option<V>) {
@@ -405,11 +429,18 @@ mod tests {
                         let span =
                             Span { greatest: V::round_from(span.greatest).to_f64(), least: V::round_from(span.least).to_f64() };
                         let fills = Fills::new(fill, span);
-                        let quantizer = Quantizer::for_chunk::<V>(&chunk, order, bound, fills);
-                        compare(&values, &quantizer, &Plain { half_step: quantizer.half_step(), bound, fills }, order);
+                        for keep in [Keep::default(), Keep::default().and_order(), sides_of(&values, bound)] {
+                            let quantizer = Quantizer::for_chunk::<V>(&chunk, order, bound, fills).keeping(keep);
+                            compare(&values, &quantizer, &Plain { half_step: quantizer.half_step(), bound, fills, keep }, order);
+                        }
                     }
                     let exact = Quantizer::exact(0.25);
-                    compare(&values, &exact, &Plain { half_step: 0.125, bound: 0.0, fills: Fills::NONE }, order);
+                    compare(
+                        &values,
+                        &exact,
+                        &Plain { half_step: 0.125, bound: 0.0, fills: Fills::NONE, keep: Keep::default() },
+                        order,
+                    );
                 }
             }
         }
@@ -436,7 +467,8 @@ mod tests {
     fn values_are_restored_by_the_plain_definition() {
         fn check<V: Value, C: Integer>() {
             for half_step in [1e-3, 0.5, 1e-300, 3e100] {
-                let (grid, plain) = (Quantizer::new(half_step), Plain { half_step, bound: half_step, fills: Fills::NONE });
+                let plain = Plain { half_step, bound: half_step, fills: Fills::NONE, keep: Keep::default() };
+                let grid = Quantizer::new(half_step);
                 let restore = |codes: &[C], order, chunk: &mut [u8]| restore::<V, C>(codes, &grid, order, chunk);
                 check_restored::<V, C>(&format!("linear at {half_step:e}"), restore, |code| plain.value(code));
             }

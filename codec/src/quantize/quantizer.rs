@@ -1,12 +1,13 @@
 //! The grid of an absolute bound, or of a lattice: the multiples of a step.
 
+use crate::keep::Keep;
 use crate::number::integer::Integer as _;
 use crate::number::value::Value;
 use crate::quantize::fills::{Fills, Span};
 use crate::quantize::fine_grid::FineGrid;
 use crate::quantize::limits::Limits;
 
-/// The multiples of a step, and what the encoder knows besides: the bound, the fills that are exceptions, and the limits.
+/// The multiples of a step, and what the encoder knows besides: the bound, the fills that are exceptions, what is kept, and the limits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantizer {
     /// The error bound; 0 for a lattice that holds its values exactly.
@@ -15,6 +16,7 @@ pub struct Quantizer {
     inverse_step: f64,
     /// Values that are exceptions because they are fills.
     fills: Fills,
+    keep: Keep,
     limits: Limits,
 }
 
@@ -33,7 +35,7 @@ impl Quantizer {
 
     /// The grid of a bound and a step. On a lattice, the step is more than twice the bound.
     pub(crate) fn with_step(bound: f64, step: f64) -> Self {
-        Self { bound, step, inverse_step: 1.0 / step, fills: Fills::NONE, limits: Limits::NONE }
+        Self { bound, step, inverse_step: 1.0 / step, fills: Fills::NONE, keep: Keep::default(), limits: Limits::NONE }
     }
 
     /// Half the distance of two neighbours on the grid, as the stream stores it (FORMAT.md §4).
@@ -81,6 +83,31 @@ impl Quantizer {
     #[must_use]
     pub fn fills(&self) -> &Fills {
         &self.fills
+    }
+
+    /// This grid, with values as exceptions that would not be kept.
+    #[must_use]
+    pub(crate) fn keeping(self, keep: Keep) -> Self {
+        Self { keep, ..self }
+    }
+
+    /// What is kept beside the bound.
+    #[must_use]
+    pub fn keep(&self) -> &Keep {
+        &self.keep
+    }
+
+    /// Whether values may be exceptions that have a code: because they are fills, or would cross a threshold.
+    #[must_use]
+    pub(crate) fn exempts_values(&self) -> bool {
+        !self.fills.is_none() || !self.keep.thresholds().is_empty()
+    }
+
+    /// The magnitude from which on there is no code. Where the order is kept it is a half of the type's: of larger codes, rounding in f64 may restore a number
+    /// below a smaller exception.
+    #[must_use]
+    pub(crate) fn code_limit<V: Value>(&self) -> f64 {
+        if self.keep.has_order() { V::CODE_LIMIT / 2.0 } else { V::CODE_LIMIT }
     }
 
     /// This grid with limits.

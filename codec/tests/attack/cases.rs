@@ -3,7 +3,7 @@
 use quire_codec::stages::inspect::Description;
 use quire_codec::stages::predictor::{InterpolationKind, LevelSteps};
 use quire_codec::{
-    ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Layout, PredictorPolicy, Scalar, Workspace, check_bound,
+    ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Keep, Layout, PredictorPolicy, Scalar, Workspace, check_bound,
 };
 
 use crate::common::checks::{Number, elements_of};
@@ -53,6 +53,7 @@ impl Case {
         if random.below(10) == 0 {
             pad(&mut random, &layout, &mut values);
         }
+        config.keep = keep(&mut random, layout.scalar, &values);
         Some(Self { layout, config, values, field, planter, random })
     }
 
@@ -71,11 +72,12 @@ impl Case {
             format!("fill {bits:#x} = {:?}, {times} times", Number::from_bits(layout.scalar, bits).value)
         });
         format!(
-            "{:?} {:?} {:?}, {:?}, {:?}, {:?}, {:?}, {} books besides, {}, {:?}, {:?}",
+            "{:?} {:?} {:?}, {:?}, keep {}, {:?}, {:?}, {:?}, {} books besides, {}, {:?}, {:?}",
             layout.scalar,
             layout.byte_order,
             layout.shape.dims(),
             config.bound,
+            config.keep,
             config.coding,
             config.predictor,
             config.codebook,
@@ -108,6 +110,19 @@ pub(crate) fn predictor(random: &mut Random) -> PredictorPolicy {
         8 => PredictorPolicy::Lorenzo,
         _ => PredictorPolicy::Axes(random.below(16) as u8),
     }
+}
+
+/// What is kept beside the bound: mostly nothing. Thresholds are 0, values of the chunk, and numbers beside them.
+fn keep(random: &mut Random, scalar: Scalar, values: &[u64]) -> Keep {
+    let kept = random.below(12);
+    let mut keep = if kept < 3 { Keep::default().and_order() } else { Keep::default() };
+    for _ in 0..if (2..5).contains(&kept) { 1 + random.below(3) } else { 0 } {
+        let value = Number::from_bits(scalar, pick(random, values)).value;
+        let threshold = pick(random, &[0.0, value, value * (1.0 + 1e-9), f64::from(value as f32).next_up()]);
+        let is_whole = scalar.is_float() || threshold.abs() < 2f64.powi(53);
+        keep = if is_whole { keep.and_side_of(threshold).unwrap_or(keep) } else { keep };
+    }
+    keep
 }
 
 fn layout(random: &mut Random) -> Layout {

@@ -3,8 +3,10 @@
 //! Differences of integers, and shares of their range, are taken exactly in 128 bits. Differences of floating-point numbers are taken in f64, in which bounds
 //! are defined. The code shares nothing with the encoder but the reading of 16-bit numbers.
 
+use std::cmp::Ordering;
+
 use quire_codec::stages::small_float::{BFloat16, Binary16};
-use quire_codec::{ByteOrder, Config, ErrorBound, Layout, Scalar};
+use quire_codec::{ByteOrder, Config, ErrorBound, Keep, Layout, Scalar};
 
 /// A value of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -87,6 +89,7 @@ pub(crate) struct Promise {
     decibels: Option<f64>,
     /// The absolute bound of floating-point values.
     lattice_bound: Option<f64>,
+    keep: Keep,
 }
 
 impl Promise {
@@ -121,7 +124,7 @@ impl Promise {
             (ErrorBound::Absolute(_), Limit::Absolute(bound)) => Some(bound),
             _ => None,
         };
-        Self { limit, above, fill, decibels, lattice_bound }
+        Self { limit, above, fill, decibels, lattice_bound, keep: config.keep }
     }
 
     /// What is wrong if `x` comes back as `y`.
@@ -173,7 +176,8 @@ impl Promise {
         // Values that changed have codes. If they are half a step apart, a position of the fine grid is among them.
         let changed = ends(&mut original.iter().zip(decoded).filter(|(x, y)| x.bits != y.bits).map(|(x, _)| x));
         let keeps = |end: f64| {
-            self.lattice_bound.is_some_and(|bound| changed.1 - changed.0 >= bound && Self::keeps_end(end, bound, layout))
+            self.keep.is_nothing()
+                && self.lattice_bound.is_some_and(|bound| changed.1 - changed.0 >= bound && Self::keeps_end(end, bound, layout))
         };
         let falls_below = after.0 < before.0 && (keeps(before.0) || before.0 >= 0.0 && after.0 < 0.0);
         let rises_above = after.1 > before.1 && (keeps(before.1) || before.1 <= 0.0 && after.1 > 0.0);
@@ -188,6 +192,31 @@ impl Promise {
             _ => return false,
         };
         end.abs() < 2000.0 * (2.0 * bound) && 2.0 * bound >= least_step
+    }
+
+    /// Two values whose order is another one, or a value that is on another side of a threshold.
+    fn is_not_kept(&self, original: &[Number], decoded: &[Number]) -> Option<String> {
+        let is_kept = |(x, _): &(&Number, &Number)| !x.value.is_nan() && Some(x.bits) != self.fill;
+        let mut pairs: Vec<(&Number, &Number)> = original.iter().zip(decoded).filter(is_kept).collect();
+        for &threshold in self.keep.thresholds() {
+            let side = |number: &Number| number.value.partial_cmp(&threshold);
+            if let Some((x, y)) = pairs.iter().find(|(x, y)| side(x) != side(y)) {
+                return Some(format!("{x:?} became {y:?}, on another side of {threshold:?}"));
+            }
+        }
+        if !self.keep.has_order() {
+            return None;
+        }
+        let order = |one: &Number, other: &Number| match (one.whole, other.whole) {
+            (Some(one), Some(other)) => one.cmp(&other),
+            _ => one.value.partial_cmp(&other.value).unwrap_or(Ordering::Equal),
+        };
+        pairs.sort_by(|(one, _), (other, _)| order(one, other));
+        let is_inverted = |pair: &&[(&Number, &Number)]| {
+            let (before, after) = (order(pair[0].0, pair[1].0), order(pair[0].1, pair[1].1));
+            after == Ordering::Greater || before == Ordering::Equal && after != Ordering::Equal
+        };
+        pairs.windows(2).find(is_inverted).map(|pair| format!("{pair:?}: the order is another one"))
     }
 
     /// What is wrong with a chunk: the first value that breaks the promise, with the number of those that do, or a PSNR that is not reached.
@@ -207,6 +236,9 @@ impl Promise {
         }
         if let Some(detail) = self.leaves_range(original, decoded, layout) {
             return Err(Breach { kind: "value left the range", detail });
+        }
+        if let Some(detail) = self.is_not_kept(original, decoded) {
+            return Err(Breach { kind: "order or side of a value was not kept", detail });
         }
         let Some(asked) = self.decibels else { return Ok(()) };
         let Some(Noise { reached, of_type }) = noise(original, decoded, layout, self.fill) else { return Ok(()) };

@@ -90,7 +90,7 @@ __device__ __forceinline__ Limit find_limit(const EncodeParameters& parameters, 
   if constexpr (MAY_HAVE_LIMITS<V>) {
     double step = parameters.step, inverse_step = parameters.inverse_step;
     // A lattice has no fine grid. Its step is not twice the bound.
-    if (parameters.kind != LINEAR || take_lattice(parameters, state.lattice_key, step, inverse_step) || step != 2.0 * parameters.bound) return limit;
+    if (parameters.kind != LINEAR || keeps_any(parameters.keep) || take_lattice(parameters, state.lattice_key, step, inverse_step) || step != 2.0 * parameters.bound) return limit;
     const FineGrid fine = make_fine_grid<V>(step, inverse_step);
     const double known = value_of_key(state.ends[end]), x = is_lower ? -known : known;
     const Nearest<V> nearest(fine, V(x), (x * fine.inverse_step + ROUNDING) - ROUNDING);

@@ -16,6 +16,7 @@ struct Grid {
   FineGrid fine;
   FastF32 fast;
   Fills fills;  // values that are exceptions because they stand for missing ones
+  Keep keep;
 
   template <typename V>
   __device__ __forceinline__ bool has_fill(V value) const {
@@ -61,17 +62,20 @@ constexpr bool IS_BINARY32<float> = true;
 template <typename V>
 __device__ __forceinline__ bool quantize_one(V value, const Grid& grid, typename ValueType<V>::Code& code) {
   if constexpr (IS_BINARY32<V>) {
-    if (grid.fast.quantize(value, code)) return !grid.has_fill(value);
+    if (grid.fast.quantize(value, code)) {
+      return !grid.has_fill(value) && !is_crossed(grid.keep, double(value), double(restore_value<V>(double(code), grid.step)));
+    }
   }
   const double sum = __dadd_rn(__dmul_rn(double(value), grid.inverse_step), ROUNDING);
   const double rounded = __dsub_rn(sum, ROUNDING);
   const V restored = restore_value<V>(rounded, grid.step);
   const double error = fabs(__dsub_rn(double(value), double(restored)));
   code = code_from_sum<V>(sum);
-  bool holds = error <= grid.bound && !grid.has_fill(value);
+  bool holds = error <= grid.bound && !grid.has_fill(value) && !is_crossed(grid.keep, double(value), double(restored));
   if (!(fabs(rounded) < grid.safe_limit)) {
     const double again = __dsub_rn(__dadd_rn(__dmul_rn(double(restored), grid.inverse_step), ROUNDING), ROUNDING);
-    holds = holds && fabs(rounded) < ValueType<V>::CODE_LIMIT && again == rounded;
+    const double limit = grid.keep.has_order ? ValueType<V>::CODE_LIMIT / 2.0 : ValueType<V>::CODE_LIMIT;
+    holds = holds && fabs(rounded) < limit && again == rounded;
   }
   if constexpr (ValueType<V>::STEPS_LIMIT > 0.0) {
     if (fabs(rounded) < grid.fine.steps_limit) {
@@ -86,10 +90,10 @@ __device__ __forceinline__ bool quantize_one(V value, const Grid& grid, typename
 /// The grid of a chunk.
 template <typename V>
 __device__ Grid make_grid(const EncodeParameters& parameters, u32 lattice_key) {
-  Grid grid = {parameters.bound, parameters.step, parameters.inverse_step, 0.0, make_fine_grid<V>(parameters.step, parameters.inverse_step), {}, {}};
+  Grid grid = {parameters.bound, parameters.step, parameters.inverse_step, 0.0, make_fine_grid<V>(parameters.step, parameters.inverse_step), {}, {}, parameters.keep};
   if (take_lattice(parameters, lattice_key, grid.step, grid.inverse_step)) grid.fine.steps_limit = 0.0;
   // A step other than twice the bound is a lattice that the host has found.
-  if (grid.step != 2.0 * grid.bound) grid.fine.steps_limit = 0.0;
+  if (grid.step != 2.0 * grid.bound || keeps_any(grid.keep)) grid.fine.steps_limit = 0.0;
   grid.safe_limit = safe_code_limit<V>(grid.step);
   grid.fast.make(grid.bound, grid.step);
   if (parameters.fills.has_value) {

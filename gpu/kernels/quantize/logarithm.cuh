@@ -55,6 +55,7 @@ struct LogarithmicCoder {
   i64 offset;
   u64 fill;
   bool has_fill;
+  Keep keep;
 
   __device__ __forceinline__ LogarithmicCoder(const EncodeParameters& parameters)
       : bound(parameters.bound),
@@ -62,10 +63,19 @@ struct LogarithmicCoder {
         inverse_step(parameters.inverse_step),
         offset(i64(parameters.fixed[1])),
         fill(parameters.fills.bits),
-        has_fill(parameters.fills.has_value) {}
+        has_fill(parameters.fills.has_value),
+        keep(parameters.keep) {}
 
   __device__ __forceinline__ double steps(double magnitude) const {
     return ((log2_of<V>(magnitude) * inverse_step + ROUNDING) - ROUNDING) - double(offset);
+  }
+
+  /// See `keeps` in codec/src/quantize/logarithm.rs.
+  __device__ __forceinline__ bool keeps(double x, double restored) const {
+    if (x == 0.0) return true;
+    const double steps = log2_of<V>(fabs(x)) * inverse_step, off = fabs(steps - ((steps + ROUNDING) - ROUNDING));
+    const bool is_near_tie = keep.has_order && off + TIE_MARGIN * (fabs(steps) + inverse_step) > 0.5;
+    return !is_near_tie && !is_crossed(keep, x, restored);
   }
 
   __device__ __forceinline__ bool operator()(typename ValueType<V>::Bits bits, Code& code) const {
@@ -79,6 +89,6 @@ struct LogarithmicCoder {
     const double again = double(restored);
     const bool is_near = fabs(x - again) <= bound * size && fabs(again) >= SMALLEST_NORMAL_DOUBLE;
     const bool holds = x == 0.0 ? bits == 0 : in_range && is_near && steps(fabs(again)) == here;
-    return holds && !(has_fill && u64(bits) == fill && ValueType<V>::to_bits(restored) != bits);
+    return holds && keeps(x, again) && !(has_fill && u64(bits) == fill && ValueType<V>::to_bits(restored) != bits);
   }
 };

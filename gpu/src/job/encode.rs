@@ -11,6 +11,8 @@ use super::common::{Fills, PLANES, SYMBOLS, Shape, Tables};
 use crate::declare::{ConstPointer, Pointer, shared_constants, shared_structs};
 
 shared_constants! {
+    /// Most thresholds.
+    pub const MAX_THRESHOLDS: usize = quire_codec::MAX_THRESHOLDS;
     /// Bytes kept for a stream's header.
     pub const HEADER_BYTES: usize = 32;
     /// Most codebooks of a dataset, which a plane may take besides the dictionary's.
@@ -37,6 +39,17 @@ shared_structs! {
         pub lengths: [[u8; SYMBOLS]; MAX_BOOKS],
     }
 
+    /// What is kept beside the bound: see `Keep` of the codec.
+    #[derive(Default)]
+    pub struct Keep {
+        /// Thresholds whose sides are kept.
+        pub thresholds: [f64; MAX_THRESHOLDS],
+        /// Number of thresholds.
+        pub count: u32,
+        /// 1 if the order of values is kept.
+        pub has_order: u32,
+    }
+
     /// What the host tells the encoder of a chunk.
     pub struct EncodeParameters {
         /// The absolute error bound, which is 0 on a lattice that the host has found. On a logarithmic grid, the relative bound.
@@ -47,6 +60,8 @@ shared_structs! {
         pub inverse_step: f64,
         /// The values that stand for missing ones.
         pub fills: Fills,
+        /// What is kept beside the bound.
+        pub keep: Keep,
         /// Least exponent of a lattice that is wider than `step`.
         pub needed_bit: i32,
         /// 1 if values are big-endian.

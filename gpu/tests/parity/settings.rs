@@ -3,7 +3,7 @@
 use quire_codec::stages::adaptive::{AdaptiveDictionary, MAX_USER_BOOKS};
 use quire_codec::stages::books::custom_book;
 use quire_codec::stages::predictor::InterpolationKind;
-use quire_codec::{ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, PredictorPolicy, Scalar};
+use quire_codec::{ByteOrder, CodebookPolicy, CodingPolicy, Config, ErrorBound, Keep, PredictorPolicy, Scalar};
 
 use crate::common::checks::bits;
 use crate::common::sampling::sample;
@@ -112,9 +112,11 @@ fn bounds_and_types() {
                     if quire_codec::check_bound(&layout, &Config::new(bound).expect("a bound")).is_err() {
                         continue;
                     }
-                    for fill_value in [None, Some(last)] {
-                        let config = Config { fill_value, ..Config::new(bound).expect("a bound") };
-                        let what = format!("{content:?} {dims:?} {scalar:?} {order:?} {bound:?} fill {fill_value:x?}");
+                    let keep = Keep::default().and_order().and_side_of(0.0).and_then(|keep| keep.and_side_of(1.5)).expect("kept");
+                    for (fill_value, keep) in [(None, Keep::default()), (Some(last), Keep::default()), (Some(last), keep)] {
+                        let config = Config { fill_value, keep, ..Config::new(bound).expect("a bound") };
+                        let what =
+                            format!("{content:?} {dims:?} {scalar:?} {order:?} {bound:?} keep {keep} fill {fill_value:x?}");
                         report.compare_codings(&what, &chunk, &layout, &config);
                     }
                 }

@@ -1,7 +1,7 @@
 """The filter's options as a text, as HDF5's `cd_values`, and back (FORMAT.md, section 10). The library alone reads and checks them.
 
-A text has abs=, rel=, pwrel=, psnr=, ratio= (with abs= beside it or without) or lossless, and perhaps coding=auto, huffman or bitshuffle, adapt=none or
-history, and brick=AxBxC, with commas between them: `rel=1e-4,coding=bitshuffle`.
+A text has abs=, rel=, pwrel=, psnr=, ratio= (with abs= beside it or without) or lossless, and perhaps coding=auto, huffman or bitshuffle, keep=order or
+keep=sign:0, adapt=none or history, and brick=AxBxC, with commas between them: `rel=1e-4,coding=bitshuffle`.
 """
 
 from __future__ import annotations

@@ -39,6 +39,9 @@ class Quire(Mapping[str, Any]):
         The exact bits.
     coding : {"auto", "huffman", "bitshuffle"}
         "bitshuffle" is faster on a GPU, and streams are a fifth to a tenth larger.
+    keep : str
+        "order": no value passes another of its chunk. "sign:0": values below, at and above 0 stay there; so with other thresholds, as in "sign:0:273.15".
+        "order+sign:0": both.
     adapt : {"none", "history"}
         With "history", codebooks that earlier chunks needed may be taken again. Streams then depend on the order of writing.
     brick : sequence of int
@@ -77,15 +80,17 @@ class Quire(Mapping[str, Any]):
         ratio: SupportsFloat | None = None,
         lossless: bool = False,
         coding: str = "auto",
+        keep: str = "",
         adapt: str = "none",
         brick: Iterable[SupportsIndex] | None = None,
     ) -> None:
         numbers = {"abs": abs, "rel": rel, "pwrel": pwrel, "psnr": psnr, "ratio": ratio}
-        for key, choice in (("coding", coding), ("adapt", adapt)):
+        for key, choice in (("coding", coding), ("keep", keep), ("adapt", adapt)):
             if "," in str(choice):
                 raise ValueError(f"{key} is {choice!r}: it must be one word")
         texts = [f"{key}={_decimal(key, number)}" for key, number in numbers.items() if number is not None]
         texts += ["lossless"] if lossless else []
+        texts += [f"keep={keep}"] if keep else []
         texts += [] if brick is None else [f"brick={_extents(brick)}"]
         object.__setattr__(self, "_words", cd_values(",".join((*texts, f"coding={coding}", f"adapt={adapt}"))))
 
@@ -222,6 +227,6 @@ def _repr(key: str, value: str) -> str:
         return "True"
     if key == "brick":
         return repr(_brick(value))
-    return repr(value) if value.isalpha() else value
+    return repr(value) if value[0].isalpha() else value
 
 

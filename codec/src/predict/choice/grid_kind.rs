@@ -28,10 +28,11 @@ pub(crate) fn for_floats<V: Value>(
     match config.bound {
         SettledBound::Absolute(bound) => {
             let quantizer = Quantizer::for_chunk::<V>(chunk, order, bound, config.fills::<V>());
+            let quantizer = quantizer.keeping(config.keep);
             lanes.choose::<V>(chunk, layout, &quantizer, config)
         }
         SettledBound::PointwiseRelative(bound) if !is_too_fine(bound, V::SIZE) => {
-            let grid = Logarithm::for_chunk::<V>(chunk, order, bound, config.fill::<V>());
+            let grid = Logarithm::for_chunk::<V>(chunk, order, bound, config.fill::<V>()).keeping(config.keep);
             let code = |value: V| grid.nearest(value).to_i64();
             let (axes, _) = lanes.choose_axes::<V>(chunk, layout, config.predictor, code)?;
             Ok((Grid::Logarithmic(grid), axes.into()))
@@ -82,7 +83,9 @@ pub(crate) fn for_integers<V: IntegerElement>(
     lanes: &mut SampleLanes,
 ) -> Result<(Grid, Predictor)> {
     let grid = match config.bound {
-        SettledBound::Absolute(bound) if bound >= 1.0 => Grid::Steps(Steps::new::<V>(bound as u64, config.fills::<V>())),
+        SettledBound::Absolute(bound) if bound >= 1.0 => {
+            Grid::Steps(Steps::new::<V>(bound as u64, config.fills::<V>()).keeping(config.keep))
+        }
         SettledBound::Absolute(_) | SettledBound::PointwiseRelative(_) | SettledBound::Lossless => Grid::Exact,
     };
     let code = |value: V| match &grid {

@@ -1,14 +1,16 @@
 //! FORMAT.md §5.4 word for word, one value at a time and in 128 bits: the steps of integers.
 
+use crate::keep::Keep;
 use crate::number::integer::Integer;
 use crate::quantize::fills::Fills;
 use crate::quantize::integer_steps::IntegerElement;
 
-/// A grid, given by its bound `e`, and the fills that its encoder knows.
+/// A grid, given by its bound `e`, the fills that its encoder knows, and what is kept.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plain {
     pub(super) bound: u64,
     pub(super) fills: Fills,
+    pub(super) keep: Keep,
 }
 
 impl Plain {
@@ -26,7 +28,8 @@ impl Plain {
     pub(super) fn code<V: IntegerElement>(&self, value: V) -> (i64, bool) {
         let x = value.exactly();
         let code = (x + i128::from(self.bound)).div_euclid(self.step()) as i64;
-        (code, self.fills.has(value) && self.value::<V>(code) != x)
+        let restored = self.value::<V>(code);
+        (code, self.fills.has(value) && restored != x || self.keep.is_crossed(x as f64, restored as f64))
     }
 }
 

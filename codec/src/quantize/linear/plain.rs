@@ -1,15 +1,17 @@
 //! FORMAT.md §5.1 word for word, one value at a time: the grid of differences and its encoder.
 
+use crate::keep::Keep;
 use crate::number::value::Value;
 use crate::quantize::fills::Fills;
 use crate::quantize::fine_grid::plain::Plain as FineGrid;
 
-/// A grid, given by its half step, and what its encoder knows besides: the bound and the chunk's fills.
+/// A grid, given by its half step, and what its encoder knows besides: the bound, the chunk's fills, and what is kept.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plain {
     pub(crate) half_step: f64,
     pub(crate) bound: f64,
     pub(crate) fills: Fills,
+    pub(crate) keep: Keep,
 }
 
 impl Plain {
@@ -26,10 +28,11 @@ impl Plain {
         (value.to_f64() * (1.0 / self.step())).round_ties_even()
     }
 
-    /// Encoder: the code of a value by rules 1 to 6; `None` for an exception.
+    /// Encoder: the code of a value by rules 1 to 7; `None` for an exception.
     pub(crate) fn code<V: Value>(&self, value: V) -> Option<i64> {
         let code = self.nearest(value);
-        let limit = 2f64.powi(if V::SIZE == 8 { 51 } else { 31 });
+        let bits = if V::SIZE == 8 { 51 } else { 31 };
+        let limit = 2f64.powi(if self.keep.has_order() { bits - 1 } else { bits });
         let restored: V = self.value(code as i64);
         let is_fill_value = |value: V| self.fills.value() == Some(value.to_bits_i64());
         let rules = [
@@ -39,8 +42,9 @@ impl Plain {
             !is_fill_value(value) || is_fill_value(restored) && code.abs() < 32.0,
             !self.fine_grid::<V>().is_some_and(|fine| is_between_steps(&fine, value)),
             !self.fills.span().is_far(value.to_f64()),
+            !self.keep.is_crossed(value.to_f64(), restored.to_f64()),
         ];
-        (rules == [true; 6]).then_some(code as i64)
+        (rules == [true; 7]).then_some(code as i64)
     }
 
     /// The fine grid, if there is one (§5.2).
@@ -50,7 +54,8 @@ impl Plain {
             8 => (1 << 22, 1e-290),
             _ => return None,
         };
-        (self.half_step == self.bound && self.step() >= least_step).then_some(FineGrid { bound: self.bound, steps_limit })
+        let is_used = self.half_step == self.bound && self.keep.is_nothing();
+        (is_used && self.step() >= least_step).then_some(FineGrid { bound: self.bound, steps_limit })
     }
 }
 

@@ -1,5 +1,6 @@
 //! FORMAT.md §5.5 word for word, one value at a time: the steps of the logarithm and their encoder.
 
+use crate::keep::Keep;
 use crate::number::value::Value;
 
 /// `L(x)` of a positive number that is not subnormal. Its terms are those from `last` down to 0.
@@ -41,13 +42,14 @@ fn counts<V: Value>(value: V) -> bool {
     value.to_f64().is_normal()
 }
 
-/// A grid, given by its half step and its offset, and what its encoder knows besides: the bound `r` and the fill value.
+/// A grid, given by its half step and its offset, and what its encoder knows besides: the bound `r`, the fill value, and what is kept.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plain<V> {
     pub(super) half_step: f64,
     pub(super) offset: i64,
     bound: f64,
     fill: Option<V>,
+    keep: Keep,
 }
 
 impl<V: Value> Plain<V> {
@@ -55,8 +57,8 @@ impl<V: Value> Plain<V> {
     const LAST: (u32, u32) = if V::SIZE == 8 { (10, 14) } else { (5, 8) };
 
     /// Encoder: the grid for a chunk.
-    pub(super) fn for_chunk(values: &[V], bound: f64, fill: Option<V>) -> Self {
-        let mut grid = Self { half_step: log2(1.0 + bound, 10), offset: 0, bound, fill };
+    pub(super) fn for_chunk(values: &[V], bound: f64, fill: Option<V>, keep: Keep) -> Self {
+        let mut grid = Self { half_step: log2(1.0 + bound, 10), offset: 0, bound, fill, keep };
         let magnitudes = values.iter().filter(|&&value| counts(value)).map(|value| value.to_f64().abs());
         if let Some(least) = magnitudes.reduce(f64::min) {
             grid.offset = (log2(least, Self::LAST.0) * (1.0 / grid.step())).floor() as i64 - 1;
@@ -83,7 +85,14 @@ impl<V: Value> Plain<V> {
         (log2(value.to_f64().abs(), Self::LAST.0) * (1.0 / self.step())).round_ties_even() - self.offset as f64
     }
 
-    /// Encoder: the code of a value by rules 1 to 5; `None` for an exception.
+    /// Whether the magnitude of a value is so near a tie that the order of codes might not be that of the values.
+    fn is_near_tie(&self, value: V) -> bool {
+        let inverse_step = 1.0 / self.step();
+        let steps = log2(value.to_f64().abs(), Self::LAST.0) * inverse_step;
+        (steps - steps.round_ties_even()).abs() + 2f64.powi(-50) * (steps.abs() + inverse_step) > 0.5
+    }
+
+    /// Encoder: the code of a value by rules 1 to 7; `None` for an exception.
     pub(super) fn code(&self, value: V) -> Option<i64> {
         let x = value.to_f64();
         let limit = 2f64.powi(if V::SIZE == 8 { 51 } else { 31 });
@@ -101,7 +110,9 @@ impl<V: Value> Plain<V> {
             (x - restored.to_f64()).abs() <= self.bound * x.abs(),
             counts(restored) && self.steps(restored) == j,
             !is_fill(value) || is_fill(restored),
+            !self.keep.is_crossed(x, restored.to_f64()),
+            !(self.keep.has_order() && self.is_near_tie(value)),
         ];
-        (rules == [true; 4]).then_some(code)
+        (rules == [true; 6]).then_some(code)
     }
 }
