@@ -146,11 +146,15 @@ export function parameters(words) {
     const number = (at) => new DataView(word.slice(at, at + 2).buffer).getFloat64(0, true);
     const mode = word[0] & 255;
     const names = { 1: "abs", 3: "rel", 5: "pwrel", 7: "psnr", 9: "ratio", 11: "ratio" };
-    const start = 1 + (word[0] >>> 24);
+    const thresholds = (word[0] >>> 20) & 15;
+    const start = 1 + (word[0] >>> 24) + 2 * thresholds;
     const own = start + (mode === 0 ? 0 : mode === 11 ? 4 : 2);
     if (!(mode === 0 || mode in names) || own > word.length) return { option: "unknown" };
     const bound = mode === 0 ? 0 : number(start);
-    const option = mode === 0 ? "lossless" : `${names[mode]}=${bound}` + (mode === 11 ? `,abs=${number(start + 2)}` : "");
+    const sides = Array.from({ length: thresholds }, (_, at) => `:${number(start - 2 * (thresholds - at))}`).join("");
+    const keeps = [...((word[0] >>> 17) & 1 ? ["order"] : []), ...(sides ? [`sign${sides}`] : [])];
+    const kept = keeps.length > 0 ? `,keep=${keeps.join("+")}` : "";
+    const option = mode === 0 ? "lossless" : `${names[mode]}=${bound}` + (mode === 11 ? `,abs=${number(start + 2)}` : "") + kept;
     const rank = word[own] & 255;
     const type = (word[own] >>> 8) & 127;
     if (word[own] >>> 16 !== 0x5101 || type >= VALUE_TYPES.length || word.length <= own + rank) return { option, bound };

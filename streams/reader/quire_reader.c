@@ -1830,7 +1830,7 @@ int quire_agrees(const quire_chunk *chunk, size_t count, const unsigned words[])
 
     if (mode >= 12 || (mode > 0 && mode % 2 == 0))
         return 1;
-    at = 1 + (size_t)(words[0] >> 24) + words_of_mode[mode];  /* behind the extents of a brick */
+    at = 1 + (size_t)(words[0] >> 24) + 2 * (words[0] >> 20 & 15) + words_of_mode[mode];  /* behind a brick's extents and thresholds */
     if (at >= count || words[at] >> 16 != 0x5101)
         return 1;
     rank = words[at] & 255;

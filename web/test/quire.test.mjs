@@ -101,6 +101,7 @@ test("parameters", () => {
     assert.deepEqual(parameters([1, -755914244, 1062232653, ...own]), expected);
     assert.deepEqual(parameters([0, ...own]), { ...expected, option: "lossless", bound: 0 });
     assert.equal(parameters([50331649, 16, 32, 64, 3539053052, 1062232653, ...own]).option, "abs=0.001");
+    assert.equal(parameters([0x220001, 0, 0, 0, 0xc0040000, 3539053052, 1062232653, ...own]).option, "abs=0.001,keep=order+sign:0:-2.5");
     assert.deepEqual(parameters([]), { option: "unknown" });
     assert.deepEqual(parameters([1, 2]), { option: "unknown" });
     assert.equal(parameters([1, 3539053052, 1062232653, 1359020291, 16]).bytes, undefined);
