@@ -133,7 +133,13 @@ fn whole<T: Element>(name: &str, values: &[T], edge: u64, relative: f64, repeats
 fn stages(chunk: &[u8], shape: Shape, bound: f64, repeats: usize) {
     let layout = Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape };
     let axes = Axes::all(&layout.shape);
-    let quantizer = Quantizer::for_chunk::<f32>(chunk, ByteOrder::Little, bound, quire_codec::stages::fills::Fills::NONE);
+    let quantizer = Quantizer::for_chunk::<f32>(
+        chunk,
+        ByteOrder::Little,
+        bound,
+        quire_codec::stages::fills::Fills::NONE,
+        quire_codec::Keep::default(),
+    );
     let elements = layout.shape.elements() as usize;
     let (mut codes, mut differences) = (vec![0; elements], vec![0; elements]);
     let (mut exceptions, mut restored) = (Bitmap::default(), chunk.to_vec());

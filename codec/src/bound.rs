@@ -197,7 +197,7 @@ impl<C: Compressor> Settling<'_, C> {
 
     /// Compresses with a settled bound, or with the exact bits where they take no more space.
     fn compress_as(&mut self, predictor: PredictorPolicy, bound: SettledBound) -> Made<C> {
-        let config = Config { predictor, ..self.config.with_bound(bound) };
+        let config = self.beside_thresholds(Config { predictor, ..self.config.with_bound(bound) })?;
         let are_tried = tries_exact_bits(self.chunk, self.layout, &config);
         let Some(expected) = (if are_tried { self.length_of_exact_bits(&config)? } else { None }) else {
             let output = self.compressor.compress(&config)?;
@@ -216,6 +216,20 @@ impl<C: Compressor> Settling<'_, C> {
         }
         drop(output);
         self.compressor.stream_before(&exactly)
+    }
+
+    /// The configuration, on a grid with half the step if it has thresholds and a sample takes less space so. On the bound's own grid, values that would cross
+    /// a threshold are exceptions. With half the step they have codes, but large differences take a bit more.
+    fn beside_thresholds<'b>(&mut self, config: SettledConfig<'b>) -> std::result::Result<SettledConfig<'b>, C::Error> {
+        let is_rounded = matches!(config.bound, SettledBound::Absolute(_)) && self.layout.scalar.is_float();
+        if config.keep.thresholds().is_empty() || !is_rounded {
+            return Ok(config);
+        }
+        let halved = Config { keep: config.keep.halved(), ..config };
+        let sample = Sample::of(self.chunk, self.layout)?;
+        let (bytes, layout) = sample.as_ref().map_or((self.chunk, self.layout), |sample| (sample.bytes, &sample.layout));
+        let length = self.compressor.sample_len(bytes, layout, &config)?;
+        Ok(if self.compressor.sample_len(bytes, layout, &halved)? < length { halved } else { config })
     }
 
     /// Compresses a sample with the settled bound and with the exact bits. If the exact bits take no more space, returns the greatest length that is expected
@@ -286,7 +300,7 @@ impl<C: Compressor> Settling<'_, C> {
         })?;
         let start = on_sample.unwrap_or_else(|| search.start());
         let (output, config) = search.run(start, |bound| {
-            let config = config.with_bound(bound);
+            let config = self.beside_thresholds(config.with_bound(bound))?;
             let output = self.compressor.compress(&config)?;
             let length = self.compressor.length(&output);
             Ok::<_, C::Error>(((output, config), length))

@@ -11,6 +11,7 @@ pub const MAX_THRESHOLDS: usize = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Keep {
     has_order: bool,
+    is_halved: bool,
     count: usize,
     /// The first `count` are thresholds.
     thresholds: [f64; MAX_THRESHOLDS],
@@ -64,6 +65,17 @@ impl Keep {
     #[must_use]
     pub fn has_order(&self) -> bool {
         self.has_order
+    }
+
+    /// This, on a grid with half the step, on which values beside a threshold have codes.
+    pub(crate) fn halved(self) -> Self {
+        Self { is_halved: true, ..self }
+    }
+
+    /// Whether the grid has half the step.
+    #[must_use]
+    pub fn is_halved(&self) -> bool {
+        self.is_halved
     }
 
     /// The thresholds whose sides are kept.

@@ -105,6 +105,8 @@ fn keep_of(grid: &Grid) -> Keep {
         thresholds: std::array::from_fn(|number| thresholds.get(number).copied().unwrap_or(0.0)),
         count: thresholds.len() as u32,
         has_order: u32::from(keep.has_order()),
+        is_halved: u32::from(keep.is_halved()),
+        reserved: 0,
     }
 }
 
@@ -118,7 +120,9 @@ pub(crate) fn encode_parameters(layout: &Layout, config: &SettledConfig, grid: &
             let value = config.fill_value.map(u64::cast_signed);
             let fills = fills_of(&stages::fills::Fills::from_bits(value, config.span), layout);
             let fills = if grid.masks_zeros() { Fills { bits: 0, has_value: IS_MASKED, ..fills } } else { fills };
-            (of_grid(bound, &[bound.to_bits()]), fills)
+            let whole = of_grid(bound, &[bound.to_bits()]);
+            let halved = EncodeParameters { step: bound, inverse_step: 1.0 / bound, ..whole };
+            (if config.keep.is_halved() { halved } else { whole }, fills)
         }
         (Grid::Linear(lattice), SettledBound::PointwiseRelative(_) | SettledBound::Lossless) => {
             let half_step = lattice.half_step();

@@ -148,7 +148,7 @@ impl PredictorChoice {
         with_float!(
             layout.scalar,
             V => {
-                let quantizer = Quantizer::for_chunk::<V>(chunk, layout.byte_order, bound, config.fills::<V>()).keeping(config.keep);
+                let quantizer = Quantizer::for_chunk::<V>(chunk, layout.byte_order, bound, config.fills::<V>(), config.keep);
                 Some(Self::new::<V>(&layout.shape, &quantizer, config))
             },
             else None

@@ -10,11 +10,12 @@
 #[cfg(test)]
 pub(crate) mod plain;
 
+use crate::keep::Keep;
 use crate::layout::ByteOrder;
 use crate::number::integer::Integer;
 use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
-use crate::quantize::bitmap::{Bitmap, bits_where};
+use crate::quantize::bitmap::{Bitmap, WORD, bits_where};
 use crate::quantize::excluded::Excluded;
 use crate::quantize::fast_f32::{FastF32, FastResult};
 use crate::quantize::fills::Fills;
@@ -33,11 +34,10 @@ pub const FAR_FILL: f64 = 32.0;
 impl Quantizer {
     /// The grid for a chunk: the bound's grid, or a wider one, the lattice on which all of the chunk's values lie ([`lattice`]).
     #[must_use]
-    pub fn for_chunk<V: Value>(chunk: &[u8], order: ByteOrder, bound: f64, fills: Fills) -> Self {
-        let mut grid = Self::new(bound);
-        if let Some(spacing) = lattice::spacing::<V>(chunk, order, grid.step(), fills) {
-            grid = Self::with_step(grid.bound(), spacing);
-        }
+    pub fn for_chunk<V: Value>(chunk: &[u8], order: ByteOrder, bound: f64, fills: Fills, keep: Keep) -> Self {
+        let spacing = lattice::spacing::<V>(chunk, order, 2.0 * bound, fills);
+        let step = spacing.unwrap_or(if keep.is_halved() { bound } else { 2.0 * bound });
+        let grid = Self::with_step(bound, step).keeping(keep);
         let is_masked = fills.value().is_some_and(|bits| grid.must_mask(V::from_bits(V::Code::from_i64(bits))));
         grid.with_fills(if is_masked { fills } else { fills.far_values() })
     }
@@ -72,12 +72,56 @@ pub(crate) fn quantize_one<V: Value>(value: V, quantizer: &Quantizer) -> Option<
     if quantizer.fills().has(value) {
         return None;
     }
+    if quantizer.is_halved() {
+        let (code, holds) = code_on_halves(value, quantizer);
+        return holds.then_some(code);
+    }
     let (sum, code, restored) = round(value, quantizer);
     let holds = (value.to_f64() - restored.to_f64()).abs() <= quantizer.bound() && code.abs() < quantizer.code_limit::<V>();
     let returns = || round(restored, quantizer).1 == code;
     let moves = || quantizer.fine::<V>().is_some_and(|fine| fine.is_between_steps(value));
-    let crosses = || quantizer.keep().is_crossed(value.to_f64(), restored.to_f64());
-    (holds && returns() && !moves() && !crosses()).then(|| V::code_from_sum(sum))
+    let is_exempt = || !quantizer.keep().thresholds().is_empty() && is_exempt(value, restored, quantizer);
+    (holds && returns() && !moves() && !is_exempt()).then(|| V::code_from_sum(sum))
+}
+
+/// The code of a value on a grid whose step is the bound, and whether the value has the code (FORMAT.md §11.5). Most codes are even: they are those of the bound's
+/// own grid, doubled. Odd codes are for values beside a threshold.
+#[inline(always)]
+fn code_on_halves<V: Value>(value: V, quantizer: &Quantizer) -> (V::Code, bool) {
+    let (x, keep) = (value.to_f64(), *quantizer.keep());
+    let restored = |code: f64| V::round_from(code * quantizer.step()).to_f64();
+    let nearest = |x: f64| x * quantizer.inverse_step() + ROUNDING - ROUNDING;
+    let holds = |code: f64| {
+        let restored = restored(code);
+        let is_near = (x - restored).abs() <= quantizer.bound() && code.abs() < quantizer.code_limit::<V>();
+        is_near && nearest(restored) == code && !keep.is_crossed(x, restored)
+    };
+    let even = 2.0 * (x * quantizer.inverse_step() * 0.5 + ROUNDING - ROUNDING);
+    let odd = if x < restored(even) { even - 1.0 } else { even + 1.0 };
+    let at = nearest(x);
+    let code = if restored(at) == x && holds(at) {
+        at
+    } else if holds(even) {
+        even
+    } else {
+        odd
+    };
+    (V::code_from_sum(code + ROUNDING), holds(code))
+}
+
+/// Whether a value is an exception beside thresholds: its restored value crosses one, or the value is an odd multiple of the bound, which must not move.
+#[inline(always)]
+fn is_exempt<V: Value>(value: V, restored: V, quantizer: &Quantizer) -> bool {
+    quantizer.keep().is_crossed(value.to_f64(), restored.to_f64()) | is_on_half(value, quantizer)
+}
+
+/// Whether a value of the bound's own grid is an odd multiple of the bound, as a value beside a threshold is that a grid with half the step has restored.
+#[inline(always)]
+fn is_on_half<V: Value>(value: V, quantizer: &Quantizer) -> bool {
+    let halves = 2.0 * (value.to_f64() * quantizer.inverse_step()) + ROUNDING - ROUNDING;
+    let is_odd = 2.0 * (0.5 * halves + ROUNDING - ROUNDING) != halves;
+    let is_on_it = V::round_from(halves * quantizer.bound()).to_f64() == value.to_f64();
+    quantizer.step() == 2.0 * quantizer.bound() && is_odd & is_on_it
 }
 
 /// Quantizes the values of a chunk: writes a code for each value, and sets a bit of `exceptions`, which is all zeros before, for each exception. Codes of
@@ -133,6 +177,9 @@ impl<'a, V: Value> Groups<'a, V> {
         codes: &mut [V::Code],
         exceptions: &mut Bitmap,
     ) {
+        if self.quantizer.is_halved() {
+            return self.quantize_on_halves(values, order, first_word, codes, exceptions);
+        }
         widely_vectorized(
             #[inline(always)]
             || match (order, self.quantizer.exempts_values()) {
@@ -143,6 +190,38 @@ impl<'a, V: Value> Groups<'a, V> {
                 (order, true) => self.quantize_groups::<true>(values, order, first_word, codes, exceptions),
             },
         );
+    }
+
+    /// [`Groups::quantize`] on a grid whose step is the bound.
+    fn quantize_on_halves(
+        &self,
+        values: &[u8],
+        order: ByteOrder,
+        first_word: usize,
+        codes: &mut [V::Code],
+        exceptions: &mut Bitmap,
+    ) {
+        let (quantizer, fills) = (*self.quantizer, *self.quantizer.fills());
+        let groups = codes.chunks_mut(VALUES_PER_GROUP).zip(values.chunks(VALUES_PER_GROUP * V::SIZE));
+        for (word, (codes, bytes)) in (first_word..).zip(groups) {
+            let values = group_of::<V>(bytes, order);
+            let mut rounded = [V::Code::default(); VALUES_PER_GROUP];
+            let mut holds = [false; VALUES_PER_GROUP];
+            vectorized(
+                #[inline(always)]
+                || {
+                    for ((&value, code), holds) in values.iter().zip(&mut rounded).zip(&mut holds) {
+                        (*code, *holds) = code_on_halves(value, &quantizer);
+                    }
+                },
+            );
+            codes.copy_from_slice(&rounded[..codes.len()]);
+            for (at, (&value, &holds)) in values.iter().zip(&holds).take(codes.len()).enumerate() {
+                if !holds || fills.has(value) {
+                    exceptions.set(word * WORD + at);
+                }
+            }
+        }
     }
 
     /// [`Groups::quantize`]. `EXEMPTS` is that of [`Quantizer::exempts_values`].
@@ -185,7 +264,7 @@ impl<'a, V: Value> Groups<'a, V> {
         codes: &mut [V::Code; VALUES_PER_GROUP],
     ) -> u64 {
         let values = group_of(bytes, order);
-        let has_exempt = EXEMPTS && (self.quantizer.fills().has_any::<V>(&values) || self.crossing(&values) != 0);
+        let has_exempt = EXEMPTS && (self.quantizer.fills().has_any::<V>(&values) || self.exempt(&values) != 0);
         // After a group with excluded values, the next one is searched for them before it is rounded.
         let has_beyond = had_excluded && self.excluded.has_beyond(&values);
         if has_exempt || has_beyond || is_marked(self.round(&values, codes)) {
@@ -229,7 +308,7 @@ impl<'a, V: Value> Groups<'a, V> {
         let (excluded, is_certain) = vectorized(
             #[inline(always)]
             || {
-                let excluded = self.excluded.bits(values) | self.crossing(values);
+                let excluded = self.excluded.bits(values) | self.exempt(values);
                 self.excluded.replace(values, &mut replaced);
                 if excluded == u64::MAX || excluded != 0 && !is_marked(self.round(&replaced, codes)) {
                     return (excluded, true);
@@ -268,17 +347,17 @@ impl<'a, V: Value> Groups<'a, V> {
         fine.between_steps_sign(value, round(value, self.quantizer).1)
     }
 
-    /// A bit for each value, the first value's lowest: 1 where its restored value would cross a threshold.
+    /// A bit for each value, the first value's lowest: 1 where a value is an exception for the sake of thresholds.
     #[inline(always)]
-    fn crossing(&self, values: &[V; VALUES_PER_GROUP]) -> u64 {
-        let (quantizer, keep) = (self.quantizer, *self.quantizer.keep());
-        if keep.thresholds().is_empty() {
+    fn exempt(&self, values: &[V; VALUES_PER_GROUP]) -> u64 {
+        let quantizer = *self.quantizer;
+        if quantizer.keep().thresholds().is_empty() {
             return 0;
         }
         bits_where(
             values,
             #[inline(always)]
-            |value| keep.is_crossed(value.to_f64(), round(value, quantizer).2.to_f64()),
+            |value| is_exempt(value, round(value, &quantizer).2, &quantizer),
         )
     }
 }
@@ -372,7 +451,7 @@ mod tests {
         let chunk = chunk_of(values, order);
         for is_vectorized in [true, false] {
             let (mut codes, mut exceptions) = (vec![V::Code::default(); len], Bitmap::of(len, []));
-            match (is_vectorized, quantizer.exempts_values()) {
+            match (is_vectorized || quantizer.is_halved(), quantizer.exempts_values()) {
                 (true, _) => quantize::<V>(&chunk, order, quantizer, &mut codes, &mut exceptions),
                 (false, false) => {
                     Groups::<V>::new(quantizer).quantize_groups::<false>(&chunk, order, 0, &mut codes, &mut exceptions)
@@ -429,8 +508,9 @@ mod tests {
                         let span =
                             Span { greatest: V::round_from(span.greatest).to_f64(), least: V::round_from(span.least).to_f64() };
                         let fills = Fills::new(fill, span);
-                        for keep in [Keep::default(), Keep::default().and_order(), sides_of(&values, bound)] {
-                            let quantizer = Quantizer::for_chunk::<V>(&chunk, order, bound, fills).keeping(keep);
+                        let sides = sides_of(&values, bound);
+                        for keep in [Keep::default(), Keep::default().and_order(), sides, sides.halved()] {
+                            let quantizer = Quantizer::for_chunk::<V>(&chunk, order, bound, fills, keep);
                             compare(&values, &quantizer, &Plain { half_step: quantizer.half_step(), bound, fills, keep }, order);
                         }
                     }

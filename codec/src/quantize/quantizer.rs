@@ -103,6 +103,12 @@ impl Quantizer {
         !self.fills.is_none() || !self.keep.thresholds().is_empty()
     }
 
+    /// Whether the step is the bound, for values beside thresholds.
+    #[must_use]
+    pub(crate) fn is_halved(&self) -> bool {
+        self.keep.is_halved() && self.step == self.bound
+    }
+
     /// The magnitude from which on there is no code. Where the order is kept it is a half of the type's: of larger codes, rounding in f64 may restore a number
     /// below a smaller exception.
     #[must_use]

@@ -58,12 +58,40 @@ constexpr bool IS_BINARY32 = false;
 template <>
 constexpr bool IS_BINARY32<float> = true;
 
+/// See `code_on_halves` in codec/src/quantize/linear.rs.
+template <typename V>
+__device__ __forceinline__ bool quantize_on_halves(V value, const Grid& grid, typename ValueType<V>::Code& code) {
+  const double x = double(value), limit = grid.keep.has_order ? ValueType<V>::CODE_LIMIT / 2.0 : ValueType<V>::CODE_LIMIT;
+  const auto restored = [&](double at) { return double(restore_value<V>(at, grid.step)); };
+  const auto nearest = [&](double of) { return __dsub_rn(__dadd_rn(__dmul_rn(of, grid.inverse_step), ROUNDING), ROUNDING); };
+  const auto holds = [&](double at) {
+    const double value_at = restored(at);
+    return fabs(__dsub_rn(x, value_at)) <= grid.bound && fabs(at) < limit && nearest(value_at) == at && !is_crossed(grid.keep, x, value_at);
+  };
+  const double even = __dmul_rn(2.0, __dsub_rn(__dadd_rn(__dmul_rn(__dmul_rn(x, grid.inverse_step), 0.5), ROUNDING), ROUNDING));
+  double at = nearest(x);
+  if (!(restored(at) == x && holds(at))) at = holds(even) ? even : x < restored(even) ? even - 1.0 : even + 1.0;
+  code = code_from_sum<V>(__dadd_rn(at, ROUNDING));
+  return holds(at) && !grid.has_fill(value);
+}
+
+/// See `is_exempt` in codec/src/quantize/linear.rs.
+template <typename V>
+__device__ __forceinline__ bool is_exempt(V value, double restored, const Grid& grid) {
+  const double x = double(value);
+  if (is_crossed(grid.keep, x, restored)) return true;
+  const double halves = __dsub_rn(__dadd_rn(__dmul_rn(2.0, __dmul_rn(x, grid.inverse_step)), ROUNDING), ROUNDING);
+  const bool is_odd = __dmul_rn(2.0, __dsub_rn(__dadd_rn(__dmul_rn(0.5, halves), ROUNDING), ROUNDING)) != halves;
+  return grid.step == 2.0 * grid.bound && is_odd && double(restore_value<V>(halves, grid.bound)) == x;
+}
+
 /// The code of a value; false for an exception.
 template <typename V>
 __device__ __forceinline__ bool quantize_one(V value, const Grid& grid, typename ValueType<V>::Code& code) {
+  if (grid.keep.is_halved) return quantize_on_halves<V>(value, grid, code);
   if constexpr (IS_BINARY32<V>) {
     if (grid.fast.quantize(value, code)) {
-      return !grid.has_fill(value) && !is_crossed(grid.keep, double(value), double(restore_value<V>(double(code), grid.step)));
+      return !grid.has_fill(value) && !(grid.keep.count && is_exempt<V>(value, double(restore_value<V>(double(code), grid.step)), grid));
     }
   }
   const double sum = __dadd_rn(__dmul_rn(double(value), grid.inverse_step), ROUNDING);
@@ -71,7 +99,7 @@ __device__ __forceinline__ bool quantize_one(V value, const Grid& grid, typename
   const V restored = restore_value<V>(rounded, grid.step);
   const double error = fabs(__dsub_rn(double(value), double(restored)));
   code = code_from_sum<V>(sum);
-  bool holds = error <= grid.bound && !grid.has_fill(value) && !is_crossed(grid.keep, double(value), double(restored));
+  bool holds = error <= grid.bound && !grid.has_fill(value) && !(grid.keep.count && is_exempt<V>(value, double(restored), grid));
   if (!(fabs(rounded) < grid.safe_limit)) {
     const double again = __dsub_rn(__dadd_rn(__dmul_rn(double(restored), grid.inverse_step), ROUNDING), ROUNDING);
     const double limit = grid.keep.has_order ? ValueType<V>::CODE_LIMIT / 2.0 : ValueType<V>::CODE_LIMIT;
@@ -92,7 +120,8 @@ template <typename V>
 __device__ Grid make_grid(const EncodeParameters& parameters, u32 lattice_key) {
   Grid grid = {parameters.bound, parameters.step, parameters.inverse_step, 0.0, make_fine_grid<V>(parameters.step, parameters.inverse_step), {}, {}, parameters.keep};
   if (take_lattice(parameters, lattice_key, grid.step, grid.inverse_step)) grid.fine.steps_limit = 0.0;
-  // A step other than twice the bound is a lattice that the host has found.
+  grid.keep.is_halved &= grid.step == grid.bound;
+  // A step other than twice the bound is a lattice that the host has found, or the bound itself.
   if (grid.step != 2.0 * grid.bound || keeps_any(grid.keep)) grid.fine.steps_limit = 0.0;
   grid.safe_limit = safe_code_limit<V>(grid.step);
   grid.fast.make(grid.bound, grid.step);

@@ -48,6 +48,10 @@ shared_structs! {
         pub count: u32,
         /// 1 if the order of values is kept.
         pub has_order: u32,
+        /// 1 if the step is the bound, but for a lattice.
+        pub is_halved: u32,
+        /// Aligns the structure.
+        pub reserved: u32,
     }
 
     /// What the host tells the encoder of a chunk.

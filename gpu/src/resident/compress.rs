@@ -59,6 +59,7 @@ pub(super) type Choice<'a> = (PredictorChoice, SettledConfig<'a>);
 pub(super) type Found = (Inspection, u32);
 
 /// How a chunk becomes a stream.
+#[expect(clippy::large_enum_variant, reason = "most chunks are for the kernels")]
 enum Decision {
     /// The kernels compress it.
     Kernels(Task),
@@ -103,7 +104,8 @@ impl<'a> Compressing<'a> {
         Device::check_resident(layout)?;
         check_bound(layout, config)?;
         let is_for_kernels = Device::check_layout(layout).is_ok();
-        // The choice needs no value of a chunk: whether the chunk has a lattice is found later, by the kernel `inspect`.
+        // The choice needs no value of a chunk: whether the chunk has a lattice is found later, by the kernel `inspect`. Beside thresholds, the host compresses
+        // a sample first.
         let choice = |bound| {
             let config = config.with_bound(SettledBound::Absolute(bound));
             Some((PredictorChoice::of_chunk(&[], layout, &config)?, config))
@@ -116,6 +118,7 @@ impl<'a> Compressing<'a> {
             books: dataset_books(config.books),
             choice: if let ErrorBound::Absolute(bound) = config.bound
                 && is_for_kernels
+                && config.keep.thresholds().is_empty()
             {
                 choice(bound)
             } else {
@@ -315,7 +318,8 @@ impl<'a> Compressing<'a> {
         if self.layout.is_constant(chunk) {
             return Ok(self.constant());
         }
-        let is_made_once = |config: &SettledConfig<'_>| !tries_exact_bits(chunk, self.layout, config);
+        let is_made_once =
+            |config: &SettledConfig<'_>| config.keep.thresholds().is_empty() && !tries_exact_bits(chunk, self.layout, config);
         let Some(config) = settled(chunk, self.layout, self.config)?.filter(is_made_once) else {
             return Ok(Decision::Made(self.make_on_host(chunk, workspace)?));
         };

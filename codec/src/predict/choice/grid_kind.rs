@@ -27,8 +27,7 @@ pub(crate) fn for_floats<V: Value>(
     let order = layout.byte_order;
     match config.bound {
         SettledBound::Absolute(bound) => {
-            let quantizer = Quantizer::for_chunk::<V>(chunk, order, bound, config.fills::<V>());
-            let quantizer = quantizer.keeping(config.keep);
+            let quantizer = Quantizer::for_chunk::<V>(chunk, order, bound, config.fills::<V>(), config.keep);
             lanes.choose::<V>(chunk, layout, &quantizer, config)
         }
         SettledBound::PointwiseRelative(bound) if !is_too_fine(bound, V::SIZE) => {

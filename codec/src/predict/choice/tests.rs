@@ -1,4 +1,5 @@
 use super::*;
+use crate::keep::Keep;
 use crate::layout::{ByteOrder, Scalar};
 use crate::number::integer::Integer as _;
 use crate::quantize::fills::{Fills, Span};
@@ -50,7 +51,7 @@ fn choice_is_plain<V: Value>(dims: &[u64], bound: f64, fill: Option<V>, values: 
     values.iter().enumerate().for_each(|(i, value)| value.write(&mut chunk, i, ByteOrder::Little));
     let scalar = if V::SIZE == 4 { Scalar::F32 } else { Scalar::F64 };
     let layout = Layout { scalar, byte_order: ByteOrder::Little, shape };
-    let quantizer = Quantizer::for_chunk::<V>(&chunk, ByteOrder::Little, bound, Fills::new(fill, Span::ALL));
+    let quantizer = Quantizer::for_chunk::<V>(&chunk, ByteOrder::Little, bound, Fills::new(fill, Span::ALL), Keep::default());
     let mut plain = plain::Plain { layout, quantizer: &quantizer, values, is_interpolation_open: true };
     let mut lanes = SampleLanes::default();
     let mut choose = |config: &SettledConfig| {

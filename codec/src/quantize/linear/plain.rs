@@ -28,9 +28,31 @@ impl Plain {
         (value.to_f64() * (1.0 / self.step())).round_ties_even()
     }
 
-    /// Encoder: the code of a value by rules 1 to 7; `None` for an exception.
+    /// Encoder: the code of a value; `None` for an exception.
     pub(crate) fn code<V: Value>(&self, value: V) -> Option<i64> {
-        let code = self.nearest(value);
+        if self.keep.is_halved() && self.half_step == self.bound / 2.0 {
+            return self.code_on_halves(value);
+        }
+        let is_odd_multiple = |value: V| {
+            let halves = (value.to_f64() * (1.0 / self.bound)).round_ties_even();
+            halves.rem_euclid(2.0) == 1.0 && V::round_from(halves * self.bound).to_f64() == value.to_f64()
+        };
+        let is_moved = !self.keep.thresholds().is_empty() && self.half_step == self.bound && is_odd_multiple(value);
+        self.held(value, self.nearest(value)).filter(|_| !is_moved)
+    }
+
+    /// The code of a value where half the step is half the bound (§11.5).
+    fn code_on_halves<V: Value>(&self, value: V) -> Option<i64> {
+        let x = value.to_f64();
+        let at = |code: f64| V::round_from(code * self.step()).to_f64();
+        let even = 2.0 * (x * (1.0 / self.step()) / 2.0).round_ties_even();
+        let odd = if x < at(even) { even - 1.0 } else { even + 1.0 };
+        let own = Some(self.nearest(value)).filter(|&code| at(code) == x);
+        own.into_iter().chain([even, odd]).find_map(|code| self.held(value, code))
+    }
+
+    /// A code, if it and the value obey rules 1 to 7.
+    fn held<V: Value>(&self, value: V, code: f64) -> Option<i64> {
         let bits = if V::SIZE == 8 { 51 } else { 31 };
         let limit = 2f64.powi(if self.keep.has_order() { bits - 1 } else { bits });
         let restored: V = self.value(code as i64);
