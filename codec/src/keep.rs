@@ -88,10 +88,14 @@ impl Keep {
     #[inline(always)]
     #[must_use]
     pub fn is_crossed(&self, value: f64, restored: f64) -> bool {
-        let crosses =
-            |&threshold: &f64| ((value < threshold) != (restored < threshold)) | ((value > threshold) != (restored > threshold));
-        self.thresholds().iter().fold(false, |any, threshold| any | crosses(threshold))
+        self.thresholds().iter().fold(false, |any, &threshold| any | is_on_other_side(threshold, value, restored))
     }
+}
+
+/// Whether two numbers are on different sides of a threshold: below, at or above it.
+#[inline(always)]
+pub(crate) fn is_on_other_side(threshold: f64, one: f64, other: f64) -> bool {
+    ((one < threshold) != (other < threshold)) | ((one > threshold) != (other > threshold))
 }
 
 /// The text of [`Keep::parse`]; empty if nothing is kept.

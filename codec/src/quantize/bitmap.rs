@@ -53,6 +53,11 @@ impl Bitmap {
         self.words[word] |= bits;
     }
 
+    /// Replaces all bits of a word.
+    pub(crate) fn replace_word(&mut self, word: usize, bits: u64) {
+        self.words[word] = bits;
+    }
+
     /// Sets bit `first + 2 i` for each bit `i` that is set in `bits`.
     #[inline(always)]
     pub fn set_every_other(&mut self, first: usize, bits: u64) {

@@ -10,12 +10,12 @@
 #[cfg(test)]
 pub(crate) mod plain;
 
-use crate::keep::Keep;
+use crate::keep::{Keep, is_on_other_side};
 use crate::layout::ByteOrder;
 use crate::number::integer::Integer;
 use crate::number::rounding::ROUNDING;
 use crate::number::value::Value;
-use crate::quantize::bitmap::{Bitmap, WORD, bits_where};
+use crate::quantize::bitmap::{Bitmap, bits_where, ones};
 use crate::quantize::excluded::Excluded;
 use crate::quantize::fast_f32::{FastF32, FastResult};
 use crate::quantize::fills::Fills;
@@ -192,7 +192,8 @@ impl<'a, V: Value> Groups<'a, V> {
         );
     }
 
-    /// [`Groups::quantize`] on a grid whose step is the bound.
+    /// [`Groups::quantize`] on a grid whose step is the bound. The bound's own grid has the codes of most values. Its exceptions, and values of so many steps that
+    /// the doubled code may not come back, are looked at one by one.
     fn quantize_on_halves(
         &self,
         values: &[u8],
@@ -201,26 +202,35 @@ impl<'a, V: Value> Groups<'a, V> {
         codes: &mut [V::Code],
         exceptions: &mut Bitmap,
     ) {
-        let (quantizer, fills) = (*self.quantizer, *self.quantizer.fills());
+        Groups::<V>::new(&self.quantizer.doubled()).quantize(values, order, first_word, codes, exceptions);
+        let has_safe_codes = self.quantizer.step() >= V::SMALLEST_SAFE_STEP;
+        let safe = if has_safe_codes { V::SAFE_CODE_LIMIT / 2.0 } else { 0.0 };
         let groups = codes.chunks_mut(VALUES_PER_GROUP).zip(values.chunks(VALUES_PER_GROUP * V::SIZE));
         for (word, (codes, bytes)) in (first_word..).zip(groups) {
-            let values = group_of::<V>(bytes, order);
-            let mut rounded = [V::Code::default(); VALUES_PER_GROUP];
-            let mut holds = [false; VALUES_PER_GROUP];
-            vectorized(
-                #[inline(always)]
-                || {
-                    for ((&value, code), holds) in values.iter().zip(&mut rounded).zip(&mut holds) {
-                        (*code, *holds) = code_on_halves(value, &quantizer);
-                    }
-                },
-            );
-            codes.copy_from_slice(&rounded[..codes.len()]);
-            for (at, (&value, &holds)) in values.iter().zip(&holds).take(codes.len()).enumerate() {
-                if !holds || fills.has(value) {
-                    exceptions.set(word * WORD + at);
-                }
+            let mut left = exceptions.words()[word];
+            let open = left
+                | vectorized(
+                    #[inline(always)]
+                    || {
+                        let unsafe_codes = bits_where(
+                            codes,
+                            #[inline(always)]
+                            |code| code.to_f64().abs() >= safe,
+                        );
+                        codes.iter_mut().for_each(|code| *code = code.add(*code));
+                        unsafe_codes
+                    },
+                );
+            if open == 0 {
+                continue;
             }
+            let values = group_of::<V>(bytes, order);
+            for at in ones(open) {
+                let code = quantize_one(values[at], self.quantizer);
+                codes[at] = code.unwrap_or_default();
+                left = left & !(1 << at) | u64::from(code.is_none()) << at;
+            }
+            exceptions.replace_word(word, left);
         }
     }
 
@@ -351,14 +361,22 @@ impl<'a, V: Value> Groups<'a, V> {
     #[inline(always)]
     fn exempt(&self, values: &[V; VALUES_PER_GROUP]) -> u64 {
         let quantizer = *self.quantizer;
-        if quantizer.keep().thresholds().is_empty() {
+        let thresholds = quantizer.keep().thresholds();
+        if thresholds.is_empty() {
             return 0;
         }
-        bits_where(
+        let on_half = bits_where(
             values,
             #[inline(always)]
-            |value| is_exempt(value, round(value, &quantizer).2, &quantizer),
-        )
+            |value| is_on_half(value, &quantizer),
+        );
+        thresholds.iter().fold(on_half, |bits, &threshold| {
+            bits | bits_where(
+                values,
+                #[inline(always)]
+                |value| is_on_other_side(threshold, value.to_f64(), round(value, &quantizer).2.to_f64()),
+            )
+        })
     }
 }
 
@@ -430,7 +448,6 @@ pub fn restore<V: Value, C: Integer>(codes: &[C], quantizer: &Quantizer, order: 
 mod tests {
     use super::plain::Plain;
     use super::*;
-    use crate::keep::Keep;
     use crate::number::small_float::{BFloat16, Binary16};
     use crate::quantize::fills::Span;
     use crate::quantize::{check_restored, chunk_of};

@@ -109,6 +109,11 @@ impl Quantizer {
         self.keep.is_halved() && self.step == self.bound
     }
 
+    /// The bound's own grid.
+    pub(crate) fn doubled(&self) -> Self {
+        Self::with_step(self.bound, 2.0 * self.bound).with_fills(self.fills).keeping(self.keep)
+    }
+
     /// The magnitude from which on there is no code. Where the order is kept it is a half of the type's: of larger codes, rounding in f64 may restore a number
     /// below a smaller exception.
     #[must_use]
