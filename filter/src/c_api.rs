@@ -288,7 +288,7 @@ fn text_of(reason: &dyn fmt::Display) -> Bytes {
     Bytes::copy_of(message.as_str().as_bytes()).unwrap_or(Bytes::NONE)
 }
 
-/// Writes what a call has come to, or the reason why not; the status.
+/// Writes the result of a call to `target`, or the reason of its failure. Returns the status.
 ///
 /// # Safety
 /// `target` is null or can be written.

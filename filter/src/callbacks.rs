@@ -1,10 +1,10 @@
 //! What HDF5 calls: `can_apply`, `set_local`, `filter`.
 //!
-//! Each callback is a few instructions that add the return address to the arguments, by which `h5api` finds the calling library, and a
-//! function behind them whose body runs in [`fence`]: no panic and no error passes it but as an entry on HDF5's error stack and the
-//! callback's failure value.
+//! A callback begins with a few instructions that add its return address to the arguments. By this address `h5api` finds the HDF5 library that has called. The
+//! rest is a function whose body runs in [`fence`], which catches panics. An error becomes an entry on HDF5's error stack, and the callback returns its failure
+//! value.
 //!
-//! `filter` needs HDF5 for nothing but that entry: data can be read and written where no symbol of the library is to be found.
+//! `filter` calls HDF5 for this entry alone. So chunks can be read and written where none of HDF5's functions is found.
 
 /// What HDF5 calls first, by machine.
 ///

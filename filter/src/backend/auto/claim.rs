@@ -10,9 +10,9 @@
 //!
 //! A context takes 0.5 GB of a card's memory, and 0.15 to 0.25 s of a core to make. Both are wasted where the card has no time for one more process. So a
 //! process that opens a card claims it, and no other process opens the card until the claim is given back. The process keeps the claim while more than half of
-//! its work, by time, finds no place on the card ([`super::turn`]). All processes get places in turns, so that the one that opened the card last can tell. It
-//! gives the claim back when it finds places, or has no chunks, at two looks in a row, and when it ends. With MPS and with long chunks, a card has more places,
-//! and more processes open it.
+//! its work, by time, finds no place on the card ([`super::turn`]). Processes get places in turns, so that a process with the claim sees whether the card has time
+//! for one more. It gives the claim back at its end, or if it finds places, or has no chunks, at two looks in a row. With MPS and with long chunks, a card has
+//! more places, and more processes open it.
 //!
 //! The claim is the lock of a byte of the card's device file. A process that was stopped (`SIGSTOP`, a suspended job) cannot give it back. So a claim does not
 //! count while the card is unused.

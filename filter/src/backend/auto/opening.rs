@@ -4,9 +4,9 @@
 //! chunks on the CPU ─ OPEN_AFTER of work ─> a thread opens the GPU; chunks go on on the CPU ─ open, or a reason ─> chunks go to the GPU, if there is one
 //! ```
 //!
-//! Opening takes C = 0.3 to 0.45 s on an H200. With a CPU of c GB/s and a GPU of g, a process that begins on the CPU and opens the GPU after a time T
-//! is not slower than one that opens it with its first chunk and waits, however much it writes, as long as T <= C * c / (g - c): the CPU has gained
-//! as much until the GPU is open. For c = 1.2 and g = 7.6 (64^3, 1e-4) that is 56 to 84 ms. And a process with less work than that never opens it.
+//! A process begins on the CPU and opens the GPU after a time T. Another process might open the GPU with its first chunk and wait until the GPU is open, which
+//! takes a time C. With a CPU of c GB/s and a GPU of g GB/s, the first process is never slower if T <= C * c / (g - c). On an H200 this limit is 56 to 84 ms for
+//! chunks of 64^3. A process with less work than T never opens a GPU.
 //!
 //! # One process after another
 //!
@@ -23,17 +23,16 @@
 //! much again. Processes that nobody started as ranks keep their priority: they do not wait for one another, and at a low priority each opening takes six times
 //! as long.
 //!
-//! And while no core is idle, a rank's work counts a hundredth: it opens the GPU after 5 s. So a job that writes for two seconds opens none: it would lose
-//! time by that and gain none. A job that writes for longer loses some tenths of a second in all.
+//! While no core is idle, a rank's work counts a hundredth, so that the rank opens its GPU after 5 s. A job that writes for two seconds would lose time by
+//! opening a GPU, and opens none. A job that writes for longer loses some tenths of a second in all.
 //!
 //! # The end of a process, signals and forks
 //!
-//! - exit() waits for the step of opening that is under way, a few tenths of a second at most, and the thread does no other: a driver that is taken down
-//!   while it is opening may crash. exit() calls functions in the reverse of the order in which they were registered, so that ours is registered
-//!   before each step, and is called before those of the driver.
+//! - A driver that exit() takes down while a GPU is opened may crash. So exit() waits for the step of opening that is under way, a few tenths of a second at
+//!   most, and the thread begins no other step. exit() calls the functions that were registered last first. So our function is registered again before each
+//!   step, and is called before the driver's functions.
 //! - The thread blocks all signals: the program's handlers run on the program's threads.
-//! - No lock is held for the opening that a forked child would need: what is here are atomic numbers, and a child of a process that was opening the GPU is told
-//!   by [`quire_gpu::device`] that it has none.
+//! - A forked child finds no lock that its parent holds, as this file has atomic numbers alone. [`quire_gpu::device`] tells a child that it has no GPU.
 
 use std::cell::Cell;
 use std::fs::{File, TryLockError};

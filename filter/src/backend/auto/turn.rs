@@ -6,10 +6,10 @@
 //!                    └─> lock a place of /dev/nvidiaN, without waiting ─ all are held ─> CPU      └─ last thread: unlock
 //! ```
 //!
-//! The GPU runs one process's work at a time, so that processes that send it all their chunks wait for one another while their own cores do nothing.
-//! But a process also copies its chunk into pinned memory and its stream out of it, and does whatever it does between chunks; meanwhile another one's
-//! chunk can be computed. So a card has [`places`], the more the longer chunks are. With MPS it works for several processes at once, and has more of them.
-//! Short chunks have two places, and a process that comes back to the card [`SOON`] takes both of them.
+//! The GPU runs one process's work at a time. If all processes sent it all their chunks, they would wait for one another while their own cores do nothing. But a
+//! process also copies its chunk into pinned memory and its stream out of it. Meanwhile the GPU can compute another process's chunk. So a card has [`places`],
+//! more for longer chunks, and more with MPS, under which a GPU works for several processes at once. Short chunks have two places. A process that comes back to
+//! the card [`SOON`] takes both.
 //!
 //! Place 0 is the lock of the device file as a whole, the others are locks of one byte each ([`CardFile`]). A lock and its release take 3 us on Linux 6.18, and
 //! a chunk of 64^3 on the GPU 150 us.
@@ -32,8 +32,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// A process that comes back to the card within this time keeps it busy.
 ///
-/// Two processes that take turns have a chunk compressed every 350 us or more, however short it is. A process alone compresses short chunks faster, and the
-/// other one has its own core meanwhile. So two places are worth having only if a process does other work between its chunks, for longer than this.
+/// Two processes that take turns need 350 us or more for a chunk, however short it is. A process alone compresses short chunks faster, while the other process
+/// uses its own core. So two places pay only if a process does other work between its chunks, for longer than this time.
 const SOON: Duration = Duration::from_micros(200);
 
 /// The places of a card, for chunks of one size.
