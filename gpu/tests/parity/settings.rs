@@ -115,7 +115,9 @@ fn bounds_and_types() {
                     let keep = Keep::default().and_order().and_side_of(0.0).and_then(|keep| keep.and_side_of(1.5)).expect("kept");
                     // In each type some contents, as other tests draw more of them.
                     let is_kept = (number + content as usize).is_multiple_of(4);
-                    for (fill_value, keep) in [(None, Keep::default()), (Some(last), if is_kept { keep } else { Keep::default() })] {
+                    for (fill_value, keep) in
+                        [(None, Keep::default()), (Some(last), if is_kept { keep } else { Keep::default() })]
+                    {
                         let config = Config { fill_value, keep, ..Config::new(bound).expect("a bound") };
                         let what =
                             format!("{content:?} {dims:?} {scalar:?} {order:?} {bound:?} keep {keep} fill {fill_value:x?}");
