@@ -24,6 +24,8 @@ from torch.utils.data import DataLoader  # noqa: E402
 SHAPE, CHUNK, CROP, BOUND = (20, 33, 40), (8, 16, 16), (6, 9, 16), 0.05
 VALUES = math.prod(SHAPE)
 
+needs_gpu = pytest.mark.skipif(bool(device_libraries.obstacle()) or not torch.cuda.is_available(), reason=device_libraries.obstacle() or "PyTorch has no GPU")
+
 
 def numbered(first: int = 0) -> Array:
     """An array whose values, rounded, are the numbers of their places."""
@@ -165,16 +167,17 @@ def test_variables_become_channels(tmp_path: Path) -> None:
     assert float((batch[:, 0] + batch[:, 1]).abs().max()) <= 2 * BOUND
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])
 @pytest.mark.parametrize("dtype", ["f2", ">f4", "i2", "u1", "c8", "bool", "bfloat16"])
-def test_types_are_kept(dtype: str, tmp_path: Path) -> None:
+def test_types_are_kept(dtype: str, device: str, tmp_path: Path) -> None:
     if dtype == "bfloat16":
         dtype = pytest.importorskip("ml_dtypes").bfloat16
     values = (np.arange(1000).reshape(10, 100) % 7).astype(dtype)
     with h5py.File(tmp_path / "t.h5", "w") as file:
         file.create_dataset("t", data=values, chunks=(4, 30), **Quire(lossless=True))
-    (batch,) = Dataset([f"{tmp_path}/t.h5:/t"], (10, 100))
+    (batch,) = Dataset([f"{tmp_path}/t.h5:/t"], (10, 100), device=device)
     assert str(batch.dtype) == f"torch.{values.dtype.name}"
-    assert np.array_equal(batch[0, 0].to(torch.complex64).numpy(), values.astype("c8"))
+    assert np.array_equal(batch[0, 0].to(torch.complex64).cpu().numpy(), values.astype("c8"))
 
 
 def test_an_epoch_may_be_left(source: Any) -> None:
@@ -219,12 +222,6 @@ def test_what_cannot_be_is_refused(source: str, tmp_path: Path) -> None:
     refused("all must have the same", [source, (source, source)])
     refused("channels must have", [()])
     refused("PyTorch has no tensors", [f"{tmp_path}/other.h5:/text"], (2,))
-
-
-# On a GPU
-
-
-needs_gpu = pytest.mark.skipif(bool(device_libraries.obstacle()) or not torch.cuda.is_available(), reason=device_libraries.obstacle() or "PyTorch has no GPU")
 
 
 @needs_gpu

@@ -284,8 +284,8 @@ def _fill(out: npt.NDArray[Any], array: Any, box: _Box, threads: int) -> None:
 
 
 def _decompress(out: torch.Tensor, array: Any, box: _Box, stream: Any) -> bool:
-    """Has the GPU decompress values into its memory. False if they are not of this package's filter in an HDF5 file."""
-    if _is_zarr(array):
+    """Has the GPU decompress values into its memory. False if they are complex, or not of this package's filter in an HDF5 file."""
+    if _is_zarr(array) or out.is_complex():
         return False
     # By DLPack the work would wait for all that the default stream was given: for the training.
     place = {**out.__cuda_array_interface__, "version": 3, "stream": stream.cuda_stream}
