@@ -2,9 +2,9 @@
 
     h5-samples/measure loader [--files 8] [--size 256] [--rel 1e-3] [--rounds 5] [--device cuda] [--steps 2000]
 
-Files hold fields of turbulent velocity. Every value in them is first checked against its bound in f64, and crops that a GPU has decompressed must be those of the
-CPU. Then the ways take turns, each for an epoch, after one that does not count. "Crop by crop" is PyTorch's DataLoader with a process for each core, which
-reads one crop after the other. Printed are medians and quartiles of crops a second, on the device.
+Files hold fields of turbulent velocity. Every value in them is first checked against its bound in f64, and crops that a GPU has decompressed must be those of
+the CPU. Then the ways take turns, each for an epoch, after one that does not count. Workers are processes of PyTorch's DataLoader, one for each core.
+"Crop by crop" is a data set that reads each crop when it is asked for. Printed are medians and quartiles of crops a second, on the device.
 
 The UNet learns to restore crops from means of 4x4x4 values. For each seed all trainings have the same weights to begin with, the same crops and the same number
 of steps; they differ in the bound of what they are given. The loss is that of crops of another field, as it was, as a share of their variance.
@@ -100,20 +100,24 @@ def measure_speed(report: Report, folder: Path, files: int, bound: float, device
         for path, original in zip(own, paths[NPY]):
             check_slabs(opened(original), opened(path)[:], bound if "Quire" in name else 0.0)
     sources = {name: [f"{path}:/x" for path in paths[name]] for name in HDF5} | {ZARR: list(map(opened, paths[ZARR]))}
-    loaders: dict[str, Any] = {f"{name}, this loader": Dataset(own, CROP, batch=BATCH, device=device) for name, own in sources.items()}
     if device == "cuda":
         for mine, theirs in zip(Dataset(sources["HDF5, Quire"], CROP), Dataset(sources["HDF5, Quire"], CROP, device=device)):
             assert torch.equal(mine, theirs.cpu()), "a crop from the GPU is not that of the CPU"
-    count = BATCH * len(loaders["HDF5, Quire, this loader"])
-    workers = {"num_workers": len(os.sched_getaffinity(0)), "multiprocessing_context": "spawn", "persistent_workers": True, "worker_init_fn": on_the_cpu}
-    for name, own in paths.items():
-        loaders[f"{name}, crop by crop"] = DataLoader(CropByCrop(own, count), BATCH, shuffle=True, drop_last=True, pin_memory=device == "cuda", **workers)
+    ours = Dataset(sources["HDF5, Quire"], CROP, batch=BATCH, device=device)
+    count = BATCH * len(ours)
+    workers = partial(
+        DataLoader, num_workers=len(os.sched_getaffinity(0)), multiprocessing_context="spawn", persistent_workers=True, worker_init_fn=on_the_cpu,
+        pin_memory=device == "cuda",
+    )  # fmt: skip
+    loaders: dict[str, Any] = {"HDF5, Quire; this loader": ours}
+    loaders |= {f"{name}; this loader, workers": workers(Dataset(own, CROP, batch=BATCH), batch_size=None) for name, own in sources.items()}
+    loaders |= {f"{name}; crop by crop, workers": workers(CropByCrop(own, count), BATCH, shuffle=True, drop_last=True) for name, own in paths.items()}
     taken = in_turns({name: partial(seconds, partial(run, loader, device)) for name, loader in loaders.items()}, rounds + 1)
     bytes_of = {name: sum(file.stat().st_size for path in own for file in [path, *path.rglob("*")] if file.is_file()) for name, own in paths.items()}
     rows = [["", "ratio", "crops/s", "times .npy"]]
-    plain = np.median(taken[f"{NPY}, crop by crop"][1:])
+    plain = np.median(taken[f"{NPY}; crop by crop, workers"][1:])
     for name, own in taken.items():
-        ratio = bytes_of[NPY] / bytes_of[name.rpartition(", ")[0]]
+        ratio = bytes_of[NPY] / bytes_of[name.partition(";")[0]]
         rows.append([name, f"{ratio:.2f}", spread([count / one for one in own[1:]], ".0f"), f"{plain / np.median(own[1:]):.2f}"])
     report.table(rows)
 
@@ -197,8 +201,8 @@ def main() -> None:
     report = Report(
         "loader",
         arguments.results,
-        f"{torch.get_num_threads()} threads, crops on {arguments.device}; {info.backend}: {info.why}; {versions(('torch', 'h5py', 'zarr', 'numcodecs', 'numpy'))}",
-        f"{arguments.files} fields of {arguments.size}^3 f32 in chunks of 64^3, abs={bound:.4g}, {arguments.rel:g} of the range; crops of 64^3, batches of {BATCH}",
+        f"{torch.get_num_threads()} threads, crops on {arguments.device}; {info.backend}: {info.why}; {versions(('torch', 'h5py', 'zarr', 'numcodecs'))}",
+        f"{arguments.files} fields of {arguments.size}^3 f32, chunks and crops of 64^3, batches of {BATCH}; abs={bound:.4g}, {arguments.rel:g} of the range",
         "",
     )
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name:

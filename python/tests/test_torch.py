@@ -16,6 +16,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import device_libraries  # noqa: E402
+import h5z_quire.torch  # noqa: E402
 from h5z_quire import Quire  # noqa: E402
 from h5z_quire.torch import Dataset, _sides  # noqa: E402
 from conftest import Array, assert_bound  # noqa: E402
@@ -55,6 +56,12 @@ def store(folder: Path, kind: str, values: Array, name: str = "t") -> Any:
 
 
 @pytest.fixture()
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As few chunks a block as can be."""
+    monkeypatch.setattr(h5z_quire.torch, "_BLOCK_BYTES", 0)
+
+
+@pytest.fixture()
 def source(tmp_path: Path) -> Any:
     return store(tmp_path, "HDF5", numbered())
 
@@ -78,7 +85,7 @@ KINDS = ("HDF5", "HDF5, gzip", "HDF5, contiguous", "zarr", "zarr, shards")
 
 @pytest.mark.parametrize("crop", [CROP, (1, 1, 40), (17, 30, 3), SHAPE], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_value_is_within_the_bound(kind: str, crop: "tuple[int, ...]", tmp_path: Path) -> None:
+def test_every_value_is_within_the_bound(small_blocks: None, kind: str, crop: "tuple[int, ...]", tmp_path: Path) -> None:
     batch = 1 if crop == SHAPE else 3
     crops = Dataset([store(tmp_path, kind, numbered())], crop, batch=batch)
     found = places(crops, crop)
@@ -86,11 +93,11 @@ def test_every_value_is_within_the_bound(kind: str, crop: "tuple[int, ...]", tmp
     assert crop == SHAPE or len(found) > found.total() / 2
 
 
-@pytest.mark.parametrize("extent, chunk, crop", [(100, 16, 16), (100, 16, 1), (100, 16, 17), (100, 16, 100), (100, 200, 30), (5, 1, 2), (7, 7, 7), (96, 32, 20)])
+@pytest.mark.parametrize("extent, chunk, crop", [(100, 16, 16), (100, 16, 1), (100, 16, 17), (100, 16, 100), (100, 200, 30), (5, 1, 2), (7, 7, 7)])
 def test_axes_are_cut_between_chunks_and_never_within_reach_of_every_crop(extent: int, chunk: int, crop: int) -> None:
     reached = set()
     for seed in range(200):
-        sides = _sides(extent, chunk, crop, Random(seed))
+        sides = _sides(extent, chunk, -(-crop // chunk) + 1 + seed % 3, crop, Random(seed))
         edges = [0, *(side.stop for side in sides)]
         assert [side.start for side in sides] == edges[:-1] and edges[-1] == extent, "there is a gap, or an overlap"
         assert all(edge % chunk == 0 for edge in edges[:-1]) and min(map(int.__sub__, edges[1:], edges)) >= crop
@@ -98,7 +105,7 @@ def test_axes_are_cut_between_chunks_and_never_within_reach_of_every_crop(extent
     assert reached == set(range(extent - crop + 1)), "a crop can never be taken"
 
 
-def test_a_seed_and_an_epoch_say_what_comes(source: Any) -> None:
+def test_a_seed_and_an_epoch_say_what_comes(small_blocks: None, source: Any) -> None:
     def epoch(number: int, seed: int = 0) -> "list[Any]":
         crops = Dataset([source], CROP, batch=2, seed=seed)
         crops.set_epoch(number)
@@ -109,7 +116,7 @@ def test_a_seed_and_an_epoch_say_what_comes(source: Any) -> None:
     assert places(first) != places(epoch(1)) != places(epoch(0, 1)) != places(first)
 
 
-def test_sources_are_mixed_and_small_pools_give_the_same_crops(tmp_path: Path) -> None:
+def test_sources_are_mixed_and_small_pools_give_the_same_crops(small_blocks: None, tmp_path: Path) -> None:
     values = [numbered(number * VALUES) for number in range(3)]
     sources = [store(tmp_path, kind, one, f"{number}") for number, (kind, one) in enumerate(zip(("HDF5", "zarr", "HDF5"), values))]
     found = [list(Dataset(sources, CROP, batch=4, pool=pool)) for pool in (1, 100_000, 1 << 30)]
@@ -135,7 +142,7 @@ def test_workers_share_the_crops(start: str, tmp_path: Path) -> None:
         seen.append(found)
 
 
-def test_ranks_share_the_crops(source: Any) -> None:
+def test_ranks_share_the_crops(small_blocks: None, source: Any) -> None:
     whole = places(Dataset([source], CROP))
     for ranks in (2, 3):
         shares = [Dataset([source], CROP, rank=rank, world_size=ranks) for rank in range(ranks)]
@@ -226,7 +233,7 @@ def test_what_cannot_be_is_refused(source: str, tmp_path: Path) -> None:
 
 @needs_gpu
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_gpu_has_the_same_crops(kind: str, tmp_path: Path) -> None:
+def test_a_gpu_has_the_same_crops(small_blocks: None, kind: str, tmp_path: Path) -> None:
     values = [numbered(number * VALUES) for number in range(4)]
     sources = [store(tmp_path, kind, one, f"{number}") for number, one in enumerate(values)]
     for pool in (1, 1 << 30):
@@ -239,5 +246,5 @@ def test_a_gpu_has_the_same_crops(kind: str, tmp_path: Path) -> None:
 @needs_gpu
 def test_a_worker_is_refused_a_gpu(source: Any) -> None:
     loader = DataLoader(Dataset([source], CROP, device="cuda"), batch_size=None, num_workers=1, multiprocessing_context="spawn")
-    with pytest.raises(ValueError, match="a worker cannot use a GPU"):
+    with pytest.raises(ValueError, match="which a worker cannot use: give"):
         next(iter(loader))

@@ -15,7 +15,7 @@ import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from random import Random
 from types import SimpleNamespace
-from typing import Any, Iterator, NamedTuple, Sequence
+from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,9 @@ from .messages import short
 from .transfers import read
 
 # Blocks that are read at a time.
-_READERS = 4
+_READERS = 2
+# Bytes of a block, if a crop needs no more: few large reads are faster than many small ones.
+_BLOCK_BYTES = 32 << 20
 
 _Box = tuple[slice, ...]
 
@@ -41,6 +43,11 @@ class _Source(NamedTuple):
     shape: tuple[int, ...]
     chunks: tuple[int, ...]
     dtype: Any
+
+    def bytes(self, box: Iterable[int]) -> int:
+        """Of a box of all channels, by its extents."""
+        size: int = len(self.arrays) * self.dtype.itemsize * math.prod(box)
+        return size
 
 
 class Dataset(IterableDataset):  # type: ignore[misc]
@@ -175,7 +182,7 @@ class Dataset(IterableDataset):  # type: ignore[misc]
                 places = Random(f"{key} block {number}")
                 starts = [[places.randint(0, _extent(side) - extent) for side, extent in zip(box, self.crop)] for _ in range(count)]
                 pool.append((source, box, [tuple(slice(at, at + extent) for at, extent in zip(start, self.crop)) for start in starts[mine]]))
-                room -= len(source.arrays) * source.dtype.itemsize * math.prod(map(_extent, box))
+                room -= source.bytes(map(_extent, box))
             if room <= 0:
                 yield pool
                 pool, room = [], self.pool
@@ -183,8 +190,11 @@ class Dataset(IterableDataset):  # type: ignore[misc]
 
     def _cut(self, source: _Source, random: Random) -> Iterator[tuple[_Source, _Box, int]]:
         """The blocks of a source, and how many of its crops each has, by volume."""
+        steps = [-(-extent // chunk) + 1 for extent, chunk in zip(self.crop, source.chunks)]
+        while source.bytes((step + 1) * chunk for step, chunk in zip(steps, source.chunks)) <= _BLOCK_BYTES:
+            steps = [step + 1 for step in steps]
         total, before = math.prod(source.shape), 0
-        for box in itertools.product(*(_sides(*axis, random) for axis in zip(source.shape, source.chunks, self.crop))):
+        for box in itertools.product(*(_sides(*axis, random) for axis in zip(source.shape, source.chunks, steps, self.crop))):
             after = before + math.prod(map(_extent, box))
             yield source, box, self._count(source) * after // total - self._count(source) * before // total
             before = after
@@ -232,9 +242,8 @@ def _extent(side: slice) -> int:
     return extent
 
 
-def _sides(extent: int, chunk: int, crop: int, random: Random) -> list[slice]:
-    """Cuts an axis every so many chunks as a crop can touch, from a random chunk on, but not where a crop would not fit in before the end."""
-    step = -(-crop // chunk) + 1
+def _sides(extent: int, chunk: int, step: int, crop: int, random: Random) -> list[slice]:
+    """Cuts an axis every so many chunks, from a random one on, but not where a crop would not fit in before an end."""
     cuts = range(random.randrange(step) * chunk, extent, step * chunk)
     return [slice(*side) for side in itertools.pairwise([0, *(cut for cut in cuts if crop <= cut <= extent - crop), extent])]
 
