@@ -158,9 +158,9 @@ def gaussian(size: int, seed: int, amplitude: Callable[[np.ndarray], np.ndarray]
     return np.fft.irfftn(waves, s=values.shape, axes=(0, 1, 2)).astype(np.float32, copy=False)
 
 
-def velocity() -> np.ndarray:
-    """256^3 values with the power of turbulence, k^(-11/3), and a dissipation range beyond an eighth of the grid's highest wave."""
-    return gaussian(256, 1, lambda squared: squared ** (-11 / 12) * np.exp(-16 * np.sqrt(squared)))
+def velocity(size: int = 256, seed: int = 1) -> np.ndarray:
+    """size^3 values with the power of turbulence, k^(-11/3), and a dissipation range beyond an eighth of the grid's highest wave."""
+    return gaussian(size, seed, lambda squared: squared ** (-11 / 12) * np.exp(-16 * np.sqrt(squared)))
 
 
 def cubes(field: np.ndarray, edge: int) -> np.ndarray:

@@ -4,6 +4,7 @@
 #
 #     python/test.sh
 #     python/test.sh --environments     makes the environments only
+#     QUIRE_TORCH=1 python/test.sh      also tests h5z_quire.torch; for x86-64 PyPI has PyTorch with CUDA alone, 2.7 GB to fetch
 #
 # The environments are made once, in two or three minutes; a further run takes about two minutes on two cores.
 set -euo pipefail
@@ -17,6 +18,11 @@ need_venv .venv-python-new h5py==3.16.0 numpy==2.4.6 netCDF4==1.7.5.1.post1 tabl
   virtualizarr==2.5.1 icechunk==1.1.21 kerchunk==0.2.10 mypy==1.18.2 pytest==8.4.2
 need_venv .venv-python-old h5py==3.8.0 numpy==1.26.4 netCDF4==1.6.5 tables==3.9.2 xarray==2024.1.1 pandas==2.2.3 h5netcdf==1.3.0 zarr==2.18.3 \
   numcodecs==0.12.1 ml-dtypes==0.3.2 pytest==8.4.2
+environments=(.venv-python-new .venv-python-old)
+if [[ "${QUIRE_TORCH:-}" == 1 ]]; then
+  need_venv .venv-python-torch torch==2.11.0 h5py==3.16.0 numpy==2.4.6 zarr==3.1.6 ml-dtypes==0.6.0 pytest==8.4.2
+  environments+=(.venv-python-torch)
+fi
 [[ "${1:-}" != --environments ]] || exit 0
 
 scratch="$(mktemp -d)"
@@ -39,7 +45,7 @@ step "the wheel with the library in release"
 ! QUIRE_LIBRARY=target/release/libh5zquire.so wheel "$scratch/refused" 2>"$scratch/refusal" || fail "a relative QUIRE_LIBRARY is taken"
 grep -q "QUIRE_LIBRARY=target/release/libh5zquire.so is a relative path" "$scratch/refusal" || fail "$(cat "$scratch/refusal")"
 QUIRE_LIBRARY="$(realpath "$plugin")" wheel "$scratch/wheel"
-for environment in .venv-python-new .venv-python-old; do
+for environment in "${environments[@]}"; do
   "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall "$scratch"/wheel/*.whl
 done
 
@@ -52,12 +58,17 @@ new=$!
 # Its zarr is version 2, which has no format 3.
 ../.venv-python-old/bin/python -m pytest -p no:cacheprovider --ignore tests/test_zarr.py >"$scratch/old" 2>&1 &
 old=$!
+torch=""
+if [[ "${QUIRE_TORCH:-}" == 1 ]]; then
+  ../.venv-python-torch/bin/python -m pytest -p no:cacheprovider tests/test_torch.py tests/test_docstrings.py >"$scratch/torch" 2>&1 &
+  torch=$!
+fi
 cd ..
 status=0
-for process in "$types" "$new" "$old"; do
+for process in "$types" "$new" "$old" $torch; do
   wait "$process" || status=$?
 done
-cat "$scratch/types" "$scratch/new" "$scratch/old"
+cat "$scratch/types" "$scratch/new" "$scratch/old" ${torch:+"$scratch/torch"}
 
 step "code blocks of the documents that need the package"
 mkdir "$scratch/reader"

@@ -24,7 +24,7 @@ myst_heading_anchors = 6
 # Docstrings say the types. Modules for other libraries are read without these libraries.
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
-autodoc_mock_imports = ["distributed", "h5py", "numcodecs", "tables", "xarray", "zarr"]
+autodoc_mock_imports = ["distributed", "h5py", "numcodecs", "tables", "torch", "xarray", "zarr"]
 # `Quire` in a docstring is a link. A name of this package must be on the page; other names need not lead anywhere.
 default_role = "py:obj"
 nitpicky = True

@@ -24,6 +24,7 @@ True
 `h5z_quire.netcdf4`          for netCDF4's variables
 `h5z_quire.pytables`         for PyTables
 `h5z_quire.dask`             for dask's workers that write HDF5
+`h5z_quire.torch`            random crops for PyTorch, from many files
 `h5z_quire.virtualizarr`     VirtualiZarr's and Icechunk's references to chunks of HDF5 files, `h5z_quire.kerchunk` those of kerchunk
 `h5z_quire.numcodecs`        a codec for numcodecs and zarr's format 2, `h5z_quire.zarr` one for zarr's format 3
 ============================ ==========================================================================
