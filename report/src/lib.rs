@@ -31,6 +31,8 @@ mod similarity;
 mod spectrum;
 mod statistics;
 mod summary;
+#[cfg(test)]
+mod tests;
 mod windows;
 
 pub use quire_codec::{ByteOrder, Scalar};

@@ -6,7 +6,7 @@ use std::thread;
 use crate::Field;
 use crate::part::{Filled, Part};
 use crate::summary::Report;
-use crate::windows::Windows;
+use crate::windows::{Lengths, Windows};
 
 /// Statistics of an array and its copy, of which one box after the other is given.
 #[derive(Debug)]
@@ -28,8 +28,12 @@ impl Statistics {
     /// If an extent is 0.
     #[must_use]
     pub fn new(field: Field, threads: usize) -> Self {
+        Self::with_lengths(field, threads, Lengths::default())
+    }
+
+    pub(crate) fn with_lengths(field: Field, threads: usize, lengths: Lengths) -> Self {
         assert!(!field.shape.contains(&0), "an array without values has no statistics");
-        let (windows, part) = (Windows::new(&field), Part::new(&field));
+        let (windows, part) = (Windows::new(&field, lengths), Part::new(&field));
         Self { field, threads, windows, done: 0, part, last: [Vec::new(), Vec::new()] }
     }
 
@@ -94,27 +98,35 @@ impl Statistics {
 /// If an extent is 0, or the lengths are not those of the field.
 #[must_use]
 pub fn compare(field: Field, original: &[u8], copy: &[u8], threads: usize) -> Report {
-    let (shape, each) = (field.shape.clone(), field.scalar.element_size());
-    let mut statistics = Statistics::new(field, threads);
-    while let Some(ranges) = statistics.next() {
-        let mut boxes = [Vec::new(), Vec::new()];
-        for (bytes, gathered) in [original, copy].into_iter().zip(&mut boxes) {
-            assert_eq!(bytes.len(), shape.iter().product::<usize>() * each, "bytes of an array of {shape:?}");
-            gather(bytes, &ranges, &shape, each, gathered);
+    Statistics::new(field, threads).of(original, copy)
+}
+
+impl Statistics {
+    /// Takes all boxes from two arrays in memory.
+    pub(crate) fn of(mut self, original: &[u8], copy: &[u8]) -> Report {
+        let (shape, each) = (self.field.shape.clone(), self.field.scalar.element_size());
+        let length = shape.iter().product::<usize>() * each;
+        assert_eq!((original.len(), copy.len()), (length, length), "bytes of an array of {shape:?}");
+        while let Some(ranges) = self.next() {
+            let boxes = [original, copy].map(|bytes| {
+                let mut gathered = Vec::new();
+                gather(bytes, &ranges, &shape, each, &mut gathered);
+                gathered
+            });
+            self.add(&boxes[0], &boxes[1]);
         }
-        statistics.add(&boxes[0], &boxes[1]);
+        self.finish()
     }
-    statistics.finish()
 }
 
 /// Appends the bytes of a box of an array.
 fn gather(bytes: &[u8], ranges: &[Range<usize>], shape: &[usize], each: usize, gathered: &mut Vec<u8>) {
     match (ranges, shape) {
-        ([range, ranges @ ..], [extent, shape @ ..]) if !shape.is_empty() => {
-            let layer = bytes.len() / extent;
-            range.clone().for_each(|number| gather(&bytes[number * layer..(number + 1) * layer], ranges, shape, each, gathered));
-        }
         ([range], _) => gathered.extend_from_slice(&bytes[range.start * each..range.end * each]),
+        ([range, ranges @ ..], [extent, shape @ ..]) => {
+            let layers = bytes.chunks_exact(bytes.len() / extent).skip(range.start).take(range.len());
+            layers.for_each(|layer| gather(layer, ranges, shape, each, gathered));
+        }
         _ => gathered.extend_from_slice(bytes),
     }
 }
