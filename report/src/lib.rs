@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 mod numbers;
+mod page;
 mod part;
 mod similarity;
 mod spectrum;
@@ -35,6 +36,7 @@ mod summary;
 mod tests;
 mod windows;
 
+pub use page::{Anchor, Canvas, DRAWING, html};
 pub use quire_codec::{ByteOrder, Scalar};
 pub use statistics::{Statistics, compare};
 pub use summary::{Check, Gradient, Moments, Report, Similarity, Spectrum};

@@ -43,15 +43,20 @@ impl Statistics {
         (self.done < self.windows.count()).then(|| self.windows.window(self.done).ranges)
     }
 
+    /// The bytes of that box.
+    #[must_use]
+    pub fn next_bytes(&self) -> Option<usize> {
+        Some(self.next()?.iter().map(Range::len).product::<usize>() * self.field.scalar.element_size())
+    }
+
     /// Adds the bytes of that box of both arrays, in C order.
     ///
     /// # Panics
     /// If there is no next box, or the lengths are not those of the box.
     pub fn add(&mut self, original: &[u8], copy: &[u8]) {
-        assert!(self.done < self.windows.count(), "all boxes were added");
+        let lengths = [original.len(), copy.len()].map(Some);
+        assert_eq!(lengths, [self.next_bytes(); 2], "bytes of the box {:?}", self.next());
         let window = self.windows.window(self.done);
-        let length = window.ranges.iter().map(Range::len).product::<usize>() * self.field.scalar.element_size();
-        assert_eq!((original.len(), copy.len()), (length, length), "bytes of the box {:?}", window.ranges);
         let (layers, plane) = self.windows.planes();
         let filled = Filled {
             field: &self.field,
@@ -87,7 +92,7 @@ impl Statistics {
 
     /// What was found in the boxes that were added.
     #[must_use]
-    pub fn finish(self) -> Report {
+    pub fn finish(&self) -> Report {
         Report::new(&self.field, &self.part, self.windows.planes().1)
     }
 }

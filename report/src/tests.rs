@@ -155,7 +155,7 @@ fn powers_are_those_of_the_discrete_fourier_transform() {
 
 #[test]
 fn boxes_and_threads_change_nothing() {
-    for shape in [&[1000][..], &[60, 70], &[7, 30, 40], &[3, 4, 20, 30], &[2, 2, 3, 10, 10], &[1], &[500, 1], &[1, 1, 300]] {
+    for shape in [&[1000][..], &[60, 70], &[7, 30, 40], &[3, 4, 20, 30], &[2, 2, 3, 10, 10], &[], &[1], &[500, 1], &[1, 1, 300]] {
         let arrays = arrays(shape, 5);
         let [values, copy] = arrays.each_ref().map(|array| bytes(array));
         let whole = report(shape, &arrays);
@@ -240,5 +240,21 @@ fn every_type_is_read_in_its_byte_order() {
         let place = if parts == 2 { vec![4, 0, 1] } else { vec![4, 1] };
         assert_eq!((found.values, found.greatest_error, found.greatest_error_at), (240, unit, place), "{scalar:?}");
         assert_eq!(found.original.most, 60.0 * unit, "{scalar:?}");
+    }
+}
+
+#[test]
+fn a_page_is_one_file_that_names_what_it_shows() {
+    let shape = [5, 40, 300];
+    let [values, copy] = arrays(&shape, 7);
+    let report = compare(Field { bound: Some(0.02), ..field(&shape) }, &bytes(&values), &bytes(&copy), 1);
+    let page = crate::html("a < b", &[("run.h5:/t & u".to_owned(), &report)]);
+    for expected in ["<h1>a &lt; b</h1>", "run.h5:/t &amp; u", "5 x 40 x 300", "error in bounds", "waves in 256 values"] {
+        assert!(page.contains(expected), "{expected}");
+    }
+    assert_eq!((page.matches("data:image/png;base64,iVBORw0KGgo").count(), page.matches("http").count()), (3, 1));
+    // What has neither a spectrum nor planes is drawn, too.
+    for shape in [&[1][..], &[3], &[1, 7]] {
+        assert!(self::report(shape, &arrays(shape, 8)).svg().ends_with("</svg>"));
     }
 }

@@ -36,8 +36,8 @@ pub(crate) struct Windows {
     shape: Vec<usize>,
     side: Vec<usize>,
     lengths: Lengths,
-    /// Whether the array has one axis: the first of the two extents is then no axis of it.
-    is_line: bool,
+    /// Of the extents, the first ones that are no axes of the array.
+    padding: usize,
 }
 
 /// A box, with the row and the column before it if there are any.
@@ -67,8 +67,8 @@ pub(crate) struct Unit {
 
 impl Windows {
     pub(crate) fn new(field: &Field, lengths: Lengths) -> Self {
-        let missing = 2usize.saturating_sub(field.shape.len());
-        let padded = |extents: &[usize]| [&vec![1; missing], extents].concat();
+        let padding = 2usize.saturating_sub(field.shape.len());
+        let padded = |extents: &[usize]| [&vec![1; padding], extents].concat();
         let shape = padded(&field.shape);
         let chunk = field.chunk.as_deref().map_or_else(|| vec![1; shape.len()], padded);
         let (mut side, mut volume) = (vec![1; shape.len()], 1);
@@ -84,7 +84,7 @@ impl Windows {
             side[axis] = shape[axis];
             volume *= shape[axis];
         }
-        Self { is_line: field.shape.len() < 2, shape, side, lengths }
+        Self { padding, shape, side, lengths }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -123,9 +123,7 @@ impl Windows {
         for range in &mut ranges[rank - 2..] {
             range.start = range.start.saturating_sub(1);
         }
-        if self.is_line {
-            ranges.remove(0);
-        }
+        ranges.drain(..self.padding);
         Window { lengths: self.lengths, ranges, layers, first_z, nz, first_layer, rows, columns }
     }
 }
