@@ -227,6 +227,39 @@ void quire_transfer_wait(quire_transfer *transfer, uint32_t milliseconds);
 /* Ends a transfer, done or not: waits for the chunks that threads work on, frees it, and sets the pointer to NULL. */
 void quire_transfer_end(quire_transfer **transfer);
 
+/* What a copy, by whichever compressor, keeps of an array: errors, dSSIM, gradients, spectra (docs/guide.md). The arrays need not be in memory:
+ *
+ *     quire_report *report;
+ *     int status = quire_report_begin(QUIRE_F32, "{\"shape\": [64, 512, 512], \"bound\": 1e-3}", 0, &report, &reason);
+ *     while (status == QUIRE_OK && quire_report_next(report, &box) == QUIRE_OK && strcmp((char *)box.address, "null"))
+ *         ... read the box [[start, end], ...] of both arrays, and status = quire_report_add(report, original, copy, length, &reason);
+ *     quire_report_write(report, QUIRE_TEXT, "", &text);
+ *     quire_report_end(&report); */
+typedef struct quire_report quire_report;
+
+enum quire_format { QUIRE_TEXT = 0, QUIRE_JSON = 1, QUIRE_HTML = 2, QUIRE_SVG = 3 };
+
+/* Begins a report; `*report` receives NULL after an error.
+ *   field    JSON, an object with
+ *     shape    extents, slowest first
+ *     chunk    extents of the chunks that the copy is stored in, or null: boxes have whole chunks where memory allows
+ *     missing  bits of values that stand for none, as whole numbers
+ *     bound    the largest error that is allowed, or null
+ *   threads  as for quire_compress_batch */
+int quire_report_begin(uint32_t value_type, const char *field, uint32_t threads, quire_report **report, quire_bytes *reason);
+
+/* Delivers, as JSON, start and end along each axis of the box that is wanted next; null after the last box. */
+int quire_report_next(const quire_report *report, quire_bytes *result);
+
+/* Adds that box of both arrays, `length` bytes each in C order. */
+int quire_report_add(quire_report *report, const void *original, const void *copy, size_t length, quire_bytes *reason);
+
+/* Delivers what was found in the boxes so far. `name` is the heading of the page of HTML. */
+int quire_report_write(const quire_report *report, uint32_t format, const char *name, quire_bytes *result);
+
+/* Frees a report, and sets the pointer to NULL. */
+void quire_report_end(quire_report **report);
+
 /* Frees what a call has delivered, and sets it to NULL and 0. */
 void quire_free(quire_bytes *bytes);
 

@@ -64,7 +64,7 @@ const TRAYS_A_THREAD: usize = 3;
 ///
 /// # Errors
 /// `InvalidArgument` for a number that cannot be, or an environment that makes no sense.
-fn threads_for(chunks: usize, argument: u32, config: Option<&Config<'_>>) -> Outcome<usize> {
+pub(crate) fn threads_for(chunks: usize, argument: u32, config: Option<&Config<'_>>) -> Outcome<usize> {
     let argument = argument as usize;
     if argument > MOST_THREADS {
         return Err(Error::invalid(format_args!(

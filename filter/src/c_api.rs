@@ -10,6 +10,8 @@
 pub mod arrays;
 /// Chunks in the memory of a GPU.
 pub mod device;
+/// What copies keep of arrays.
+pub mod report;
 
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
 use std::fmt::{self, Write as _};
@@ -390,11 +392,11 @@ pub(crate) fn check_readable(address: u64, bytes: usize, what: &str) -> Result<(
 /// `address` is null or leads to a string that does not change during `'a`.
 unsafe fn text_from_raw<'a>(address: *const c_char) -> Result<&'a str> {
     if address.is_null() {
-        return Err(Error::invalid("the address of the options is null"));
+        return Err(Error::invalid("the address of a text is null"));
     }
     // SAFETY: not null, and the caller vouches for the string.
     let text = unsafe { CStr::from_ptr(address) };
-    text.to_str().map_err(|_| Error::invalid(format_args!("options {text:?} are not UTF-8")))
+    text.to_str().map_err(|_| Error::invalid(format_args!("{text:?} is not UTF-8")))
 }
 
 fn value_type_of(number: u32) -> Result<(Scalar, ByteOrder)> {

@@ -114,6 +114,29 @@ int main(void)
     quire_transfer_wait(NULL, 1);
     quire_transfer_end(NULL);
     quire_transfer_end(&transfer);
+    /* What a copy keeps: one value is off by 2. The array is one box. */
+    quire_report *report = NULL;
+    const char *field = "{\"shape\": [50, 60], \"bound\": 1.5}";
+    MUST(quire_report_begin(QUIRE_F64, "{\"shape\": [50, 0]}", 0, &report, &text) == QUIRE_INVALID && !report);
+    MUST(says(&text, "no array with values"));
+    MUST(quire_report_begin(QUIRE_F64, field, 0, &report, &text) == QUIRE_OK);
+    quire_free(&text);
+    MUST(quire_report_next(report, &text) == QUIRE_OK && says(&text, "[[0,50],[0,60]]"));
+    MUST(quire_report_add(report, values, values, 8, &text) == QUIRE_INVALID && says(&text, "the box has 8 bytes"));
+    memcpy(decoded, values, sizeof values);
+    decoded[61] += 2;
+    MUST(quire_report_add(report, values, decoded, sizeof values, &text) == QUIRE_OK);
+    quire_free(&text);
+    MUST(quire_report_next(report, &text) == QUIRE_OK && says(&text, "null"));
+    MUST(quire_report_add(report, values, decoded, sizeof values, &text) == QUIRE_INVALID);
+    quire_free(&text);
+    MUST(quire_report_write(report, QUIRE_TEXT, "", &text) == QUIRE_OK && says(&text, "2.0000e0 at [1, 1]"));
+    MUST(quire_report_write(report, QUIRE_JSON, "", &text) == QUIRE_OK && says(&text, "\"greatest_error\":2.0,\"greatest_error_at\":[1,1]"));
+    MUST(quire_report_write(report, QUIRE_HTML, "a < b", &text) == QUIRE_OK && says(&text, "<h1>a &lt; b</h1>"));
+    MUST(quire_report_write(report, 4, "", &text) == QUIRE_INVALID && says(&text, "format 4 is unknown"));
+    quire_report_end(&report);
+    MUST(!report && quire_report_next(report, &text) == QUIRE_INVALID);
+    quire_free(&text);
     printf("arrays come back\n");
     return 0;
 }

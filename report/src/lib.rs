@@ -26,13 +26,17 @@
 #![forbid(unsafe_code)]
 
 mod numbers;
+mod page;
 mod part;
 mod similarity;
 mod spectrum;
 mod statistics;
 mod summary;
+#[cfg(test)]
+mod tests;
 mod windows;
 
+pub use page::{Anchor, Canvas, DRAWING, html};
 pub use quire_codec::{ByteOrder, Scalar};
 pub use statistics::{Statistics, compare};
 pub use summary::{Check, Gradient, Moments, Report, Similarity, Spectrum};

@@ -6,7 +6,7 @@ use std::thread;
 use crate::Field;
 use crate::part::{Filled, Part};
 use crate::summary::Report;
-use crate::windows::Windows;
+use crate::windows::{Lengths, Windows};
 
 /// Statistics of an array and its copy, of which one box after the other is given.
 #[derive(Debug)]
@@ -28,8 +28,12 @@ impl Statistics {
     /// If an extent is 0.
     #[must_use]
     pub fn new(field: Field, threads: usize) -> Self {
+        Self::with_lengths(field, threads, Lengths::default())
+    }
+
+    pub(crate) fn with_lengths(field: Field, threads: usize, lengths: Lengths) -> Self {
         assert!(!field.shape.contains(&0), "an array without values has no statistics");
-        let (windows, part) = (Windows::new(&field), Part::new(&field));
+        let (windows, part) = (Windows::new(&field, lengths), Part::new(&field));
         Self { field, threads, windows, done: 0, part, last: [Vec::new(), Vec::new()] }
     }
 
@@ -39,15 +43,20 @@ impl Statistics {
         (self.done < self.windows.count()).then(|| self.windows.window(self.done).ranges)
     }
 
+    /// The bytes of that box.
+    #[must_use]
+    pub fn next_bytes(&self) -> Option<usize> {
+        Some(self.next()?.iter().map(Range::len).product::<usize>() * self.field.scalar.element_size())
+    }
+
     /// Adds the bytes of that box of both arrays, in C order.
     ///
     /// # Panics
     /// If there is no next box, or the lengths are not those of the box.
     pub fn add(&mut self, original: &[u8], copy: &[u8]) {
-        assert!(self.done < self.windows.count(), "all boxes were added");
+        let lengths = [original.len(), copy.len()].map(Some);
+        assert_eq!(lengths, [self.next_bytes(); 2], "bytes of the box {:?}", self.next());
         let window = self.windows.window(self.done);
-        let length = window.ranges.iter().map(Range::len).product::<usize>() * self.field.scalar.element_size();
-        assert_eq!((original.len(), copy.len()), (length, length), "bytes of the box {:?}", window.ranges);
         let (layers, plane) = self.windows.planes();
         let filled = Filled {
             field: &self.field,
@@ -83,7 +92,7 @@ impl Statistics {
 
     /// What was found in the boxes that were added.
     #[must_use]
-    pub fn finish(self) -> Report {
+    pub fn finish(&self) -> Report {
         Report::new(&self.field, &self.part, self.windows.planes().1)
     }
 }
@@ -94,27 +103,35 @@ impl Statistics {
 /// If an extent is 0, or the lengths are not those of the field.
 #[must_use]
 pub fn compare(field: Field, original: &[u8], copy: &[u8], threads: usize) -> Report {
-    let (shape, each) = (field.shape.clone(), field.scalar.element_size());
-    let mut statistics = Statistics::new(field, threads);
-    while let Some(ranges) = statistics.next() {
-        let mut boxes = [Vec::new(), Vec::new()];
-        for (bytes, gathered) in [original, copy].into_iter().zip(&mut boxes) {
-            assert_eq!(bytes.len(), shape.iter().product::<usize>() * each, "bytes of an array of {shape:?}");
-            gather(bytes, &ranges, &shape, each, gathered);
+    Statistics::new(field, threads).of(original, copy)
+}
+
+impl Statistics {
+    /// Takes all boxes from two arrays in memory.
+    pub(crate) fn of(mut self, original: &[u8], copy: &[u8]) -> Report {
+        let (shape, each) = (self.field.shape.clone(), self.field.scalar.element_size());
+        let length = shape.iter().product::<usize>() * each;
+        assert_eq!((original.len(), copy.len()), (length, length), "bytes of an array of {shape:?}");
+        while let Some(ranges) = self.next() {
+            let boxes = [original, copy].map(|bytes| {
+                let mut gathered = Vec::new();
+                gather(bytes, &ranges, &shape, each, &mut gathered);
+                gathered
+            });
+            self.add(&boxes[0], &boxes[1]);
         }
-        statistics.add(&boxes[0], &boxes[1]);
+        self.finish()
     }
-    statistics.finish()
 }
 
 /// Appends the bytes of a box of an array.
 fn gather(bytes: &[u8], ranges: &[Range<usize>], shape: &[usize], each: usize, gathered: &mut Vec<u8>) {
     match (ranges, shape) {
-        ([range, ranges @ ..], [extent, shape @ ..]) if !shape.is_empty() => {
-            let layer = bytes.len() / extent;
-            range.clone().for_each(|number| gather(&bytes[number * layer..(number + 1) * layer], ranges, shape, each, gathered));
-        }
         ([range], _) => gathered.extend_from_slice(&bytes[range.start * each..range.end * each]),
+        ([range, ranges @ ..], [extent, shape @ ..]) => {
+            let layers = bytes.chunks_exact(bytes.len() / extent).skip(range.start).take(range.len());
+            layers.for_each(|layer| gather(layer, ranges, shape, each, gathered));
+        }
         _ => gathered.extend_from_slice(bytes),
     }
 }

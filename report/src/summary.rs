@@ -129,9 +129,8 @@ pub struct Check {
     pub source: &'static str,
 }
 
-/// How far the power of a wavenumber may be from the original's, as a share of it.
+/// How far the power of a wavenumber may be from the original's, as a share of it (Jin et al., IPDPS 2020, arXiv 2004.00224).
 const POWER_TOLERANCE: f64 = 0.01;
-const POWER_SOURCE: &str = "within 1 %: Jin et al., IPDPS 2020, arXiv 2004.00224";
 const DSSIM_SOURCE: &str =
     "ldcpy, CompChecker, by the authors of dSSIM: Baker, Pinard, Hammerling, IEEE TVCG 30(9), 2024, arXiv 2202.02616";
 const CORRELATION_SOURCE: &str = "Baker et al., LNCS 10524, pages 30 to 42, 2017; ldcpy, check_metrics";
@@ -221,30 +220,16 @@ impl Spectrum {
 
 /// The numbers of a report that have a threshold.
 fn checks(report: &Report) -> Vec<Check> {
-    let least = |name, value: f64, threshold, source| Check {
-        name,
-        value,
-        threshold,
-        is_least: true,
-        is_kept: value >= threshold,
-        source,
+    let numbers = [
+        report.bound.map(|bound| ("largest error", report.greatest_error, bound, false, "the bound")),
+        report.dssim.map(|dssim| ("least dSSIM", dssim.least, 0.9995, true, DSSIM_SOURCE)),
+        report.correlation.map(|correlation| ("correlation", correlation, 0.99999, true, CORRELATION_SOURCE)),
+    ];
+    let check = |(name, value, threshold, is_least, source)| {
+        let is_kept = if is_least { value >= threshold } else { value <= threshold };
+        Check { name, value, threshold, is_least, is_kept, source }
     };
-    let most = |name, value: f64, threshold, source| Check {
-        name,
-        value,
-        threshold,
-        is_least: false,
-        is_kept: value <= threshold,
-        source,
-    };
-    let mut checks = Vec::new();
-    checks.extend(report.bound.map(|bound| most("largest error", report.greatest_error, bound, "the bound")));
-    checks.extend(report.dssim.map(|dssim| least("least dSSIM", dssim.least, 0.9995, DSSIM_SOURCE)));
-    checks.extend(report.correlation.map(|correlation| least("correlation", correlation, 0.99999, CORRELATION_SOURCE)));
-    checks.extend(
-        report.spectrum.as_ref().map(|spectrum| least("share of wavenumbers with their power", spectrum.kept, 1.0, POWER_SOURCE)),
-    );
-    checks
+    numbers.into_iter().flatten().map(check).collect()
 }
 
 impl fmt::Display for Report {
@@ -260,8 +245,13 @@ impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, value, threshold, source, .. } = self;
         let (side, verdict) = (if self.is_least { "at least" } else { "at most" }, if self.is_kept { "good" } else { "POOR" });
-        write!(f, "{verdict}  {name} is {value:.7}, {side} {threshold} ({source})")
+        write!(f, "{verdict}  {name} {} ({side} {threshold}: {source})", number(*value))
     }
+}
+
+/// A number as texts show it.
+pub(crate) fn number(value: f64) -> String {
+    if value == 0.0 || (1e-2..1e6).contains(&value.abs()) { format!("{value:.7}") } else { format!("{value:.4e}") }
 }
 
 impl Report {
@@ -293,7 +283,8 @@ impl Report {
             (format!("gradient along axis {axis}"), format!("error {shares}; {inverted} of {pairs} slopes inverted"))
         }));
         lines.extend(self.spectrum.as_ref().map(|spectrum| {
-            let kept = format!("power within 1 % up to {:.1} % of the wavenumbers", 100.0 * spectrum.kept);
+            let kept =
+                format!("power within 1 % (Jin et al., IPDPS 2020) up to {:.1} % of the wavenumbers", 100.0 * spectrum.kept);
             ("spectrum".to_owned(), format!("{kept}; {} stretches of {} values", spectrum.stretches, spectrum.length))
         }));
         lines

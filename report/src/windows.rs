@@ -1,7 +1,7 @@
 //! Which boxes of an array are read, in which order, and their division into units that one thread takes.
 //!
 //! ```text
-//! an array of planes [ny][nx]:  ┌──────┐┌──────┐┌──────┐     a box has whole planes, if a plane has at most UNIT_VALUES;
+//! an array of planes [ny][nx]:  ┌──────┐┌──────┐┌──────┐     a box has whole planes, if a plane has at most `Lengths::unit` values;
 //!                               │      ││      ││      │     else a band of rows, and of long rows a stretch. A band begins with the last row
 //!                               └──────┘└──────┘└──────┘     of the band before, for the differences between rows; so does a stretch.
 //! ```
@@ -10,14 +10,24 @@ use std::ops::Range;
 
 use crate::Field;
 
-/// Most values of a plane that is not cut.
-const UNIT_VALUES: usize = 1 << 22;
-/// Values of a box, unless its chunks are longer.
-const BOX_VALUES: usize = 1 << 23;
-/// Most values of a box, for the sake of whole chunks.
-const MOST_BOX_VALUES: usize = 1 << 25;
-/// Values below which neighbouring planes are one unit.
-const SMALL_UNIT: usize = 1 << 16;
+/// Lengths in values.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lengths {
+    /// Most of a plane that is not cut.
+    pub(crate) unit: usize,
+    /// Below which neighbouring planes are one unit.
+    pub(crate) small_unit: usize,
+    /// Of a box, unless chunks are longer.
+    pub(crate) window: usize,
+    /// Most of a box, for the sake of whole chunks.
+    pub(crate) most: usize,
+}
+
+impl Default for Lengths {
+    fn default() -> Self {
+        Self { unit: 1 << 22, small_unit: 1 << 16, window: 1 << 23, most: 1 << 25 }
+    }
+}
 
 /// The boxes of an array: blocks of one shape, clipped to the extents.
 #[derive(Debug)]
@@ -25,13 +35,15 @@ pub(crate) struct Windows {
     /// At least two extents.
     shape: Vec<usize>,
     side: Vec<usize>,
-    /// Whether the array has one axis: the first of the two extents is then no axis of it.
-    is_line: bool,
+    lengths: Lengths,
+    /// Of the extents, the first ones that are no axes of the array.
+    padding: usize,
 }
 
 /// A box, with the row and the column before it if there are any.
 #[derive(Debug, Clone)]
 pub(crate) struct Window {
+    lengths: Lengths,
     /// What is to be read.
     pub(crate) ranges: Vec<Range<usize>>,
     /// Planes of the box.
@@ -54,16 +66,16 @@ pub(crate) struct Unit {
 }
 
 impl Windows {
-    pub(crate) fn new(field: &Field) -> Self {
-        let missing = 2usize.saturating_sub(field.shape.len());
-        let padded = |extents: &[usize]| [&vec![1; missing], extents].concat();
+    pub(crate) fn new(field: &Field, lengths: Lengths) -> Self {
+        let padding = 2usize.saturating_sub(field.shape.len());
+        let padded = |extents: &[usize]| [&vec![1; padding], extents].concat();
         let shape = padded(&field.shape);
         let chunk = field.chunk.as_deref().map_or_else(|| vec![1; shape.len()], padded);
         let (mut side, mut volume) = (vec![1; shape.len()], 1);
         for axis in (0..shape.len()).rev() {
-            let most = (BOX_VALUES / volume).max(1);
+            let most = (lengths.window / volume).max(1);
             if shape[axis] > most {
-                let whole = if chunk[axis] > most && chunk[axis] * volume <= MOST_BOX_VALUES { chunk[axis] } else { most };
+                let whole = if chunk[axis] > most && chunk[axis] * volume <= lengths.most { chunk[axis] } else { most };
                 // All boxes have about as many planes or rows.
                 let even = shape[axis].div_ceil(shape[axis].div_ceil(whole));
                 side[axis] = if whole >= chunk[axis] { even.next_multiple_of(chunk[axis]).min(whole) } else { even };
@@ -72,7 +84,7 @@ impl Windows {
             side[axis] = shape[axis];
             volume *= shape[axis];
         }
-        Self { is_line: field.shape.len() < 2, shape, side }
+        Self { padding, shape, side, lengths }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -111,19 +123,17 @@ impl Windows {
         for range in &mut ranges[rank - 2..] {
             range.start = range.start.saturating_sub(1);
         }
-        if self.is_line {
-            ranges.remove(0);
-        }
-        Window { ranges, layers, first_z, nz, first_layer, rows, columns }
+        ranges.drain(..self.padding);
+        Window { lengths: self.lengths, ranges, layers, first_z, nz, first_layer, rows, columns }
     }
 }
 
 impl Window {
     /// The units, in the order in which what they find is added. It does not depend on the number of threads.
     pub(crate) fn units(&self) -> Vec<Unit> {
-        let long = self.columns.len().min(UNIT_VALUES);
-        let high = self.rows.len().min(UNIT_VALUES / long);
-        let deep = SMALL_UNIT.div_ceil(long * high);
+        let long = self.columns.len().min(self.lengths.unit);
+        let high = self.rows.len().min(self.lengths.unit / long);
+        let deep = self.lengths.small_unit.div_ceil(long * high);
         let mut units = Vec::new();
         for layers in pieces(&(0..self.layers), deep) {
             for rows in pieces(&self.rows, high) {

@@ -250,7 +250,7 @@ pub unsafe extern "C" fn quire_h5_begin_write(
     reason: *mut Bytes,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { hand_over(transfer, reason, || begin(dataset, hdf5, values, threads, Direction::Write)) }
+    unsafe { hand_over(transfer, reason, || begin(dataset, hdf5, values, threads, Direction::Write).map(ArrayTransfer)) }
 }
 
 /// Begins to read a box of a dataset.
@@ -267,7 +267,7 @@ pub unsafe extern "C" fn quire_h5_begin_read(
     reason: *mut Bytes,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { hand_over(transfer, reason, || begin(dataset, hdf5, values, threads, Direction::Read)) }
+    unsafe { hand_over(transfer, reason, || begin(dataset, hdf5, values, threads, Direction::Read).map(ArrayTransfer)) }
 }
 
 /// Does what HDF5 has to do now for a transfer, without waiting.
@@ -322,13 +322,22 @@ pub unsafe extern "C" fn quire_transfer_wait(transfer: *mut ArrayTransfer, milli
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quire_transfer_end(transfer: *mut *mut ArrayTransfer) {
     // SAFETY: the caller's promise.
-    let Some(transfer) = (unsafe { transfer.as_mut() }) else { return };
-    let address = std::mem::replace(transfer, null_mut());
+    unsafe { release(transfer) };
+}
+
+/// Frees what [`hand_over`] has handed over, and leaves null there.
+///
+/// # Safety
+/// `handle` is null or leads to null or to what `hand_over` has written, which is used by nobody else.
+pub(super) unsafe fn release<T>(handle: *mut *mut T) {
+    // SAFETY: the caller's promise.
+    let Some(handle) = (unsafe { handle.as_mut() }) else { return };
+    let address = std::mem::replace(handle, null_mut());
     if !address.is_null() {
         // SAFETY: from `hand_over`, by the caller's promise, and nobody finds it any more.
-        let transfer = unsafe { Box::from_raw(address) };
+        let value = unsafe { Box::from_raw(address) };
         let _ = contain(|| {
-            drop(transfer);
+            drop(value);
             Ok::<_, Failure>(())
         });
     }
@@ -368,36 +377,31 @@ pub(super) fn ended<E: From<Failure>>(body: impl FnOnce() -> Result<(), E>) -> R
     Bytes::copy_of(&[]).map_err(|error| Failure::from(error).into())
 }
 
-/// Runs a body that begins a transfer, and hands that over; null where there is none.
+/// Runs a body that begins something, and hands that over; null where there is none.
 ///
 /// # Safety
 /// `target` and `reason` are null or can be written.
-unsafe fn hand_over(
-    target: *mut *mut ArrayTransfer,
-    reason: *mut Bytes,
-    body: impl FnOnce() -> Result<Transfer, Failure>,
-) -> c_int {
+pub(super) unsafe fn hand_over<T>(target: *mut *mut T, reason: *mut Bytes, body: impl FnOnce() -> Result<T, Failure>) -> c_int {
     let outcome = contain(|| -> Result<_, Failure> {
         if target.is_null() {
-            return Err(Error::invalid("the address for the transfer is null").into());
+            return Err(Error::invalid("the address for what begins is null").into());
         }
-        let transfer = try_box(ArrayTransfer(body()?))?;
-        Ok((transfer, Bytes::copy_of(&[])?))
+        Ok((try_box(body()?)?, Bytes::copy_of(&[])?))
     });
-    let (transfer, outcome) = match outcome {
-        Ok((transfer, bytes)) => (Box::into_raw(transfer), Ok(bytes)),
+    let (begun, outcome) = match outcome {
+        Ok((begun, bytes)) => (Box::into_raw(begun), Ok(bytes)),
         Err(failure) => (null_mut(), Err(failure)),
     };
     if !target.is_null() {
         // SAFETY: the caller's promise.
-        unsafe { target.write(transfer) };
+        unsafe { target.write(begun) };
     }
     // SAFETY: the caller's promise.
     let status = unsafe { deliver(reason, outcome) };
-    if status != OK && !transfer.is_null() {
+    if status != OK && !begun.is_null() {
         // Without an address for the reason there is no success.
         // SAFETY: just written; the caller is told that there is none.
-        unsafe { quire_transfer_end(target) };
+        unsafe { release(target) };
     }
     status
 }

@@ -171,7 +171,7 @@ fn addresses_that_are_null_are_errors() {
     // SAFETY: null is allowed everywhere.
     unsafe {
         let (status, text) = call(|result| quire_compress(null(), F32, 1, null(), null(), null(), 4, result));
-        assert!(status == INVALID && text.starts_with(b"the address of the options is null"));
+        assert!(status == INVALID && text.starts_with(b"the address of a text is null"));
         let (status, text) = call(|result| quire_compress(c"abs=1".as_ptr(), F32, 1, null(), null(), null(), 4, result));
         assert!(status == INVALID && text.starts_with(b"the address of the extents is 0x0"));
         let (status, text) = call(|result| quire_compress(c"abs=1".as_ptr(), F32, 1, &1, null(), null(), 4, result));

@@ -17,6 +17,7 @@ True
 `compress`, `decompress`     arrays to streams and back, without HDF5
 `write`, `read`              whole arrays into datasets of h5py and back, on all cores
 `parallel`                   a block in which h5py's own indexing goes that way
+`verify`                     what a copy keeps of an array: errors, dSSIM, gradients, spectra, and a page that shows them
 `inspect`, `describe`        what was done to each chunk of a dataset, to a stream
 `info`                       version, backend, device, and why
 `register`                   again, for an HDF5 whose plugin path was replaced
@@ -46,6 +47,7 @@ from .parallel import parallel
 from .registration import register
 from .settings import Quire
 from .transfers import read, write
+from .verification import Report, verify
 
 __version__ = _version("h5z-quire")
 
@@ -56,6 +58,7 @@ __all__ = [
     "Info",
     "Plane",
     "Quire",
+    "Report",
     "Unsuitable",
     "chunks",
     "compress",
@@ -66,6 +69,7 @@ __all__ = [
     "parallel",
     "read",
     "register",
+    "verify",
     "write",
 ]
 

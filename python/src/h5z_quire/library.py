@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import math
 import struct
 import sys
@@ -106,10 +107,15 @@ _FUNCTIONS: dict[str, tuple[type, ...]] = {
     "quire_h5_begin_write": (_ID, _POINTER, _POINTER, _NUMBER, _POINTER, _POINTER),
     "quire_h5_begin_read": (_ID, _POINTER, _POINTER, _NUMBER, _POINTER, _POINTER),
     "quire_transfer_step": (_POINTER, _POINTER, _POINTER, _POINTER),
+    "quire_report_begin": (_NUMBER, _TEXT, _NUMBER, _POINTER, _POINTER),
+    "quire_report_next": (_POINTER, _POINTER),
+    "quire_report_add": (_POINTER, _POINTER, _POINTER, _LENGTH, _POINTER),
+    "quire_report_write": (_POINTER, _NUMBER, _TEXT, _POINTER),
 }
 _FUNCTIONS_WITHOUT_STATUS: dict[str, tuple[type, ...]] = {
     "quire_transfer_wait": (_POINTER, _NUMBER),
     "quire_transfer_end": (_POINTER,),
+    "quire_report_end": (_POINTER,),
     "quire_free": (_POINTER,),
 }
 
@@ -340,3 +346,28 @@ class Transfer:
     def total(self) -> int:
         """Chunks that the box touches, after the first step."""
         return int(self._total.value)
+
+
+class Statistics:
+    """What a copy keeps of an array, of which one box after the other is given."""
+
+    def __init__(self, value_type: int, field: dict[str, Any], threads: int) -> None:
+        self._address = ctypes.c_void_p()
+        _call(_LIBRARY.quire_report_begin, value_type, json.dumps(field).encode(), threads, ctypes.byref(self._address))
+
+    def next(self) -> list[tuple[int, int]] | None:
+        """Start and end of the box that is wanted next, along each axis."""
+        found: list[tuple[int, int]] | None = json.loads(_call(_LIBRARY.quire_report_next, self._address))
+        return found
+
+    def add(self, original: npt.NDArray[Any], copy: npt.NDArray[Any]) -> None:
+        """Adds that box of both arrays, which lie in C order in memory."""
+        _call(_LIBRARY.quire_report_add, self._address, original.ctypes.data, copy.ctypes.data, original.nbytes)
+
+    def write(self, format: int, name: str = "") -> str:
+        """What was found, as text (0), JSON (1), HTML (2) or SVG (3)."""
+        return _call(_LIBRARY.quire_report_write, self._address, format, _text(name)).decode()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_address"):
+            _LIBRARY.quire_report_end(ctypes.byref(self._address))
