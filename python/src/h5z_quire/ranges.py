@@ -66,7 +66,7 @@ def bound_of(array: Any, share: float, fill_value: Any, *, is_rms: bool = False)
 def _found(array: Any, fill_value: Any) -> _Different:
     gaps = [] if fill_value is None else np.ravel(fill_value).tolist()
     # What the array says of itself may be of another type than its values.
-    said = list(_said_gaps(array))
+    said = list(said_gaps(array))
     if not isinstance(array, np.ndarray) and getattr(array, "chunks", None):
         # Of an array of xarray, that of dask in it.
         array = getattr(array, "data", array)
@@ -79,7 +79,7 @@ def _found(array: Any, fill_value: Any) -> _Different:
     return _Different(values, np.bincount(where, np.concatenate([block.counts for block in blocks]), len(values))).ends()
 
 
-def _said_gaps(array: Any) -> Iterator[Any]:
+def said_gaps(array: Any) -> Iterator[Any]:
     """The values that an array itself names as fill value or missing."""
     if datasets.is_dataset(array):
         from h5py import h5d
@@ -107,7 +107,7 @@ def _different(block: Any, gaps: Sequence[Any], said: Sequence[Any]) -> _Differe
     """Those of a block, without gaps and what is not finite."""
     values = block.compressed() if isinstance(block, np.ma.MaskedArray) else np.ascontiguousarray(block).reshape(-1)
     type_number(values.dtype)
-    for gap in (*(as_value(gap, values.dtype) for gap in gaps), *_of_type(said, values.dtype)):
+    for gap in (*(as_value(gap, values.dtype) for gap in gaps), *of_type(said, values.dtype)):
         values = values[values != gap]
     if values.dtype.name == "bfloat16":
         values = values.astype(np.float32)
@@ -120,7 +120,7 @@ def _different(block: Any, gaps: Sequence[Any], said: Sequence[Any]) -> _Differe
     return _Different(*np.unique(values, return_counts=True)).ends()
 
 
-def _of_type(values: Sequence[Any], dtype: np.dtype[Any]) -> Iterator[npt.NDArray[Any]]:
+def of_type(values: Sequence[Any], dtype: np.dtype[Any]) -> Iterator[npt.NDArray[Any]]:
     for value in values:
         try:
             with np.errstate(over="ignore"):
