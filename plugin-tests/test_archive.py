@@ -187,14 +187,14 @@ def test_copies_say_what_was_done_and_leave_alone_what_would_grow(quire: Quire, 
     again.must_say("there is nothing to compress")
     assert not list(tmp_path.glob("again*"))
 
-    # estimate leaves out the same datasets for the same reasons.
+    # advise leaves out the same datasets for the same reasons.
     def skipped(text: str) -> list[str]:
         return [line for line in text.splitlines() if line.startswith("skipped")]
 
     repacked = quire("repack", "in/day1.h5", "p.h5", "--dry-run", "--abs", "1", "-v")
-    estimated = quire("estimate", "in/day1.h5", "--abs", "1", "-v", "--rel", "1e-3")
-    assert skipped(estimated.stderr.replace("in/day1.h5:", "")) == skipped(repacked.stdout)
-    estimated.must_say("note: in/day1.h5:/tiny: chunks of 1x1 (4 bytes) are small", "/far at rel=1e-3: in a chunk one value decides")
+    advised = quire("advise", "in/day1.h5", "--abs", "1", "-v", "--rel", "1e-3")
+    assert skipped(advised.stderr.replace("in/day1.h5:", "")) == skipped(repacked.stdout)
+    advised.must_say("note: in/day1.h5:/tiny: chunks of 1x1 (4 bytes) are small", "/far at rel=1e-3: in a chunk one value decides")
     quire("inspect", "in/day1.h5").must_say("note: in/day1.h5:/missing/one_be and 2 more: chunks of")
     checked = quire("doctor", "in/day1.h5")
     checked.must_say("in/day1.h5:/tiny: chunks of 1x1 (4 bytes) are small", "quire repack --chunks SHAPE")

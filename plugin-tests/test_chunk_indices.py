@@ -232,11 +232,11 @@ def check_command_line(python: Python, quire: Callable[..., Ended], name: str, s
     for only in ("/*", "/* whole ramp"):
         assert run("repack", plain, packed, "--force", "--lossless", "--only", only)["files"][0]["verified"], f"repack of {only}"
         python(check_repacked, packed, share, env=CPU)
-    trials = {trial["dataset"].rpartition(":/")[2]: trial for trial in run("estimate", plain, "--lossless", "--min-size", 0, "--sample", 1000)["trials"]}
+    trials = {trial["dataset"].rpartition(":/")[2]: trial for trial in run("advise", plain, "--lossless", "--min-size", 0)["trials"]}
     for case in cases:
         trial = trials[case.name]
-        assert trial["chunks"] == trial["of_chunks"] and trial["greatest_error"] == 0, f"estimate {case.name}: {trial}"
-        assert trial["bytes"] == case.values.nbytes, f"estimate {case.name}: {trial}"
+        assert trial["chunks"] == trial["of_chunks"] and trial["greatest_error"] == 0, f"advise {case.name}: {trial}"
+        assert trial["bytes"] == case.values.nbytes, f"advise {case.name}: {trial}"
 
 
 def many() -> None:

@@ -132,8 +132,8 @@ def test_names_of_any_bytes_are_taken_and_shown_escaped(quire: Quire, newest: Py
         (["inspect"], [source, field, group]),
         (["inspect", "--chunks"], [source, field]),
         (["inspect", "--json"], [source, field]),
-        (["estimate", "--abs", "1e-3", "--json"], [field]),
-        (["estimate", "--abs", "1e-3", "--chunks", "8x8"], [field, source + b"/" + GROUP + b"/" + FIELD]),
+        (["advise", "--abs", "1e-3", "--json"], [field]),
+        (["advise", "--abs", "1e-3", "--chunks", "8x8"], [field, source + b"/" + GROUP + b"/" + FIELD]),
     ):
         for name in some_names:
             # JSON has escapes of its own for all that is UTF-8.
@@ -152,7 +152,7 @@ def test_names_of_any_bytes_are_taken_and_shown_escaped(quire: Quire, newest: Py
     # What is not there, by each of them; the file's name and the path's.
     missing = b"no \x1b[31m\n\xff.h5"
     train, repack = ["train", "--options", "abs=1", "--output", "o", missing], ["repack", missing, "--abs", "1", "o"]
-    for arguments in (["inspect", missing], ["estimate", missing], train, repack):
+    for arguments in (["inspect", missing], ["advise", missing], train, repack):
         harmless(quire(*arguments, code=1)).must_say("error: no \\x1b[31m\\n\\xff.h5: there is no such file")
     nothing = harmless(quire("inspect", source + b":/\x1b", code=1))
     nothing.must_say(f"{shown}:/\\x1b: the file has no dataset and no group of that name")
@@ -166,7 +166,7 @@ def test_arguments_and_the_environment_are_shown_escaped(quire: Quire) -> None:
         (2, ["\x1b[31m\nfly"], "'\\x1b[31m\\nfly'"),
         (2, ["completions", "\x1b[31msh"], "'\\x1b[31msh'"),
         (1, ["man", "\x1b[31mfly"], "no subcommand"),
-        (2, ["estimate", "in.h5", "--chunks", "\x1b[31m\n"], "is not a shape"),
+        (2, ["advise", "in.h5", "--chunks", "\x1b[31m\n"], "is not a shape"),
         (2, ["repack", "in.h5", "out.h5", "--rel", "\x1b[31m"], "rel=\\x1b[31m is not a number"),
     ):
         harmless(quire(*arguments, code=code)).must_say(reason)
@@ -189,7 +189,7 @@ def test_files_that_make_hdf5_crash_are_errors_and_leave_nothing(quire: Quire, d
         for arguments in (
             ["repack", "in.h5", "out.h5", "--abs", "1e-3", "--min-size", "0"],
             ["inspect", "in.h5"],
-            ["estimate", "in.h5", "--abs", "1"],
+            ["advise", "in.h5", "--abs", "1"],
             ["train", "in.h5", "--options", "abs=1", "--output", "out.books"],
         ):
             ended = harmless(quire(*arguments, code=IN_ORDER))

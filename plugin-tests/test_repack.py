@@ -1,4 +1,4 @@
-"""`quire repack`, and what `quire verify` and `quire estimate` say of the same files. test_archive.py has several files at once."""
+"""`quire repack`, and what `quire verify` and `quire advise` say of the same files. test_archive.py has several files at once."""
 
 from __future__ import annotations
 
@@ -73,16 +73,16 @@ def test_regions_of_a_file_in_pages_are_copied(quire: Quire, newest: Python) -> 
     newest(quire_files.regions_check, "in.h5", "out.h5", env=CPU)
 
 
-def test_a_brick_is_what_repack_estimate_and_args_take(quire: Quire, pythons: dict[str, Python]) -> None:
+def test_a_brick_is_what_repack_advise_and_args_take(quire: Quire, pythons: dict[str, Python]) -> None:
     pythons["HDF5 1.14"](test_bricks.plain, "in.h5")
     dataset, brick = "in.h5:/boxes/compressed", ("--brick", "8x8x8")
 
     def ratio(*options: str) -> float:
-        return quire("estimate", dataset, "--abs", "1e-3", "--chunks", 1536, "--json", *options).json["trials"][0]["ratio"]
+        return quire("advise", dataset, "--abs", "1e-3", "--chunks", 1536, "--json", *options).json["trials"][0]["ratio"]
 
     assert ratio(*brick) > 1.1 * ratio()
-    quire("estimate", "in.h5:/cut", "--abs", "1e-3", "--chunks", 1536, *brick).must_say("3 of 3", "abs=1e-3,brick=8x8x8")
-    refused = quire("estimate", dataset, "--abs", "1e-3", "--chunks", 1500, *brick, code=1)
+    quire("advise", "in.h5:/cut", "--abs", "1e-3", "--chunks", 1536, *brick).must_say("3 of 3", "abs=1e-3,brick=8x8x8")
+    refused = quire("advise", dataset, "--abs", "1e-3", "--chunks", 1500, *brick, code=1)
     refused.must_say("a chunk has 1500 values, which are no whole number of the brick's rows of 8")
 
     repacked = quire("repack", "in.h5", "out.h5", "--only", "/boxes/compressed", "--abs", "1e-3", "--chunks", 1536, *brick)
@@ -103,8 +103,8 @@ def test_the_largest_error_is_that_of_all_chunks(quire: Quire, newest: Python, t
         for copy, datasets, *arguments in (
             ("copy.h5", 24, "verify", "in.h5", "copy.h5", "--chunks"),
             ("packed.h5", 24, "repack", "in.h5", "packed.h5", "--only", "/**", "--abs", "0.5", *integers, "--force"),
-            ("packed.h5", 18, "estimate", "in.h5:/floats", "--abs", "0.5"),
-            ("packed.h5", 6, "estimate", "in.h5:/integers", "--abs", "30", "--round-integers"),
+            ("packed.h5", 18, "advise", "in.h5:/floats", "--abs", "0.5"),
+            ("packed.h5", 6, "advise", "in.h5:/integers", "--abs", "30", "--round-integers"),
         ):
             (tmp_path / "report.json").write_text(quire(*arguments, "--json", "--jobs", jobs).stdout)
             newest(quire_files.errors_check, "report.json", "in.h5", copy, datasets, env=CPU)
@@ -184,14 +184,14 @@ def test_every_chunk_has_the_same_bytes_whatever_the_number_of_threads(run: Runn
     def inspected(jobs: int) -> str:
         return quire("inspect", "out1.h5", "--json", "--jobs", jobs).stdout
 
-    def estimated(jobs: int) -> str:
+    def advised(jobs: int) -> str:
         """All but the speeds."""
-        trials = quire("estimate", "in.h5", "--abs", "1e-3", "--psnr", 60, "--json", "--jobs", jobs).json["trials"]
+        trials = quire("advise", "in.h5", "--abs", "1e-3", "--psnr", 60, "--json", "--jobs", jobs).json["trials"]
         return json.dumps([{key: told[key] for key in told if not key.endswith("_mb_s")} for told in trials])
 
     assert verified(1) == verified(5) and inspected(1) == inspected(4)
-    alone = estimated(1)
-    assert "/missing/4" in alone and '"options": "psnr=60"' in alone and estimated(4) == alone
+    alone = advised(1)
+    assert "/missing/4" in alone and '"options": "psnr=60"' in alone and advised(4) == alone
 
 
 def test_a_number_of_threads_that_cannot_be_is_refused(quire: Quire, newest: Python, tmp_path: Path) -> None:

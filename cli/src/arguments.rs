@@ -35,10 +35,10 @@ pub(crate) struct Bounds {
     /// Coding of the residuals: auto, huffman, or bitshuffle (bit planes, which a GPU codes fastest)
     #[arg(long, value_name = "CODING")]
     coding: Option<String>,
-    /// What else to keep: order (no value passes another), sign:0 (values stay on their side of 0, or of any thresholds, as in sign:0:273.15), or
-    /// order+sign:0
+    /// What else to keep: order (no value passes another), sign:0 (values stay on their side of 0, or of other thresholds, as in sign:0:273.15), order+sign:0. Of
+    /// quire advise also measures that the bound is to keep, one each: ssim=0.99995 (the least dSSIM of a plane), gradient=1e-2, psnr=60
     #[arg(long, value_name = "WHAT")]
-    keep: Option<String>,
+    keep: Vec<String>,
     /// Reuse of codebooks from earlier chunks: none, or history (fewer codebooks are built)
     #[arg(long, value_name = "HOW")]
     adapt: Option<String>,
@@ -53,7 +53,9 @@ impl Bounds {
     pub(crate) fn texts(&self) -> Vec<String> {
         let option =
             |key: &str, value: &Option<String>| value.as_ref().map(|value| format!(",{key}={value}")).unwrap_or_default();
-        let beside = [("coding", &self.coding), ("keep", &self.keep), ("adapt", &self.adapt), ("brick", &self.brick)];
+        let kept: Vec<&str> = self.kept().map(String::as_str).collect();
+        let keep = Some(kept.join("+")).filter(|kept| !kept.is_empty());
+        let beside = [("coding", &self.coding), ("keep", &keep), ("adapt", &self.adapt), ("brick", &self.brick)];
         let coding: String = beside.iter().map(|(key, value)| option(key, value)).collect();
         let mut texts: Vec<String> = self.options.iter().map(|text| format!("{text}{coding}")).collect();
         let mut abs = &self.abs[..];
@@ -73,6 +75,16 @@ impl Bounds {
         texts.iter().map(|text| canonical(text).unwrap_or_else(|error| refuse_arguments(&error.to_string()))).collect()
     }
 
+    /// What a stream is to keep beside its bound.
+    fn kept(&self) -> impl Iterator<Item = &String> {
+        self.keep.iter().filter(|text| !text.contains('='))
+    }
+
+    /// The measures that a bound is to keep, such as ssim=0.99995.
+    pub(crate) fn measures(&self) -> impl Iterator<Item = &String> {
+        self.keep.iter().filter(|text| text.contains('='))
+    }
+
     /// The only given bound as a canonical options text. No bound, or several, end the program with exit code 2, as clap does.
     pub(crate) fn text(&self) -> String {
         self.text_if_any().unwrap_or_else(|| {
@@ -82,6 +94,9 @@ impl Bounds {
 
     /// The only given bound as a canonical options text, if there is one. Several end the program with exit code 2, as clap does.
     pub(crate) fn text_if_any(&self) -> Option<String> {
+        if let Some(measure) = self.measures().next() {
+            refuse_arguments(&format!("--keep {measure}: quire advise finds the bound that keeps it"));
+        }
         match &self.texts()[..] {
             [] => None,
             [text] => Some(text.clone()),

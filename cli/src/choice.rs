@@ -1,4 +1,4 @@
-//! Which datasets are compressed, and why others are not. `repack` and `estimate` choose alike.
+//! Which datasets are compressed, and why others are not. `repack` and `advise` choose alike.
 
 use anyhow::{Result, bail, ensure};
 use clap::Args;

@@ -1,4 +1,4 @@
-//! Compares values with the original ones, in f64. The codec's arithmetic has a part in one thing alone: which values are far. `repack`, `estimate` and `verify`
+//! Compares values with the original ones, in f64. The codec's arithmetic has a part in one thing alone: which values are far. `repack`, `advise` and `verify`
 //! use this one comparison.
 
 mod difference;

@@ -14,7 +14,6 @@ use quire_codec::stages::predictor::LevelSteps;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::advice::{SMALL_CHUNK, SmallChunks};
 use crate::arguments::shape_text;
 use crate::datasets::{Named, find};
 use crate::filters::filter_name;
@@ -24,6 +23,7 @@ use crate::library::numbers::Numbers;
 use crate::library::process::note_reading;
 use crate::names::Name;
 use crate::output::{Outcome, complain, grouped, or_dash, print_json, print_table, say};
+use crate::small_chunks::{SMALL_CHUNK, SmallChunks};
 
 /// Show how the chunks of a file were compressed
 ///

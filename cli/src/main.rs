@@ -6,7 +6,7 @@
 //!      └─ library: unsafe calls of HDF5, with names of any bytes, in a child process because damaged files can crash HDF5
 //! ```
 
-mod advice;
+mod advise;
 mod args;
 mod arguments;
 mod boxes;
@@ -14,7 +14,6 @@ mod choice;
 mod compare;
 mod datasets;
 mod doctor;
-mod estimate;
 mod filters;
 mod inspect;
 mod jobs;
@@ -26,6 +25,7 @@ mod part;
 mod repack;
 mod shell;
 mod slabs;
+mod small_chunks;
 mod train;
 mod verify;
 
@@ -51,7 +51,7 @@ struct Arguments {
 enum Command {
     Args(args::Arguments),
     Inspect(inspect::Arguments),
-    Estimate(estimate::Arguments),
+    Advise(advise::Arguments),
     Repack(repack::Arguments),
     Verify(verify::Arguments),
     Doctor(doctor::Arguments),
@@ -143,7 +143,7 @@ impl Command {
     /// Whether the subcommand reads HDF5 files, which may be damaged; it then runs in a child process.
     fn reads_files(&self) -> bool {
         match self {
-            Self::Inspect(_) | Self::Estimate(_) | Self::Repack(_) | Self::Verify(_) | Self::Train(_) => true,
+            Self::Inspect(_) | Self::Advise(_) | Self::Repack(_) | Self::Verify(_) | Self::Train(_) => true,
             Self::Doctor(arguments) => !arguments.sources.is_empty(),
             _ => false,
         }
@@ -167,7 +167,7 @@ fn run(command: Command) -> u8 {
     let done = match command {
         Command::Args(arguments) => args::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
-        Command::Estimate(arguments) => estimate::run(&arguments),
+        Command::Advise(arguments) => advise::run(&arguments),
         Command::Repack(arguments) => repack::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),

@@ -9,6 +9,8 @@
 //!                                                                               page: HTML <─┴ report: numbers and thresholds <──────────┘
 //! ```
 //!
+//! [`Precision`] is what an array is worth by itself: its digits and its noise.
+//!
 //! Axes are `[nz][ny][nx]`, x fastest. An array with more axes is a row of such boxes. The two parts of complex numbers are two arrays.
 //!
 //! ```
@@ -28,6 +30,7 @@
 mod numbers;
 mod page;
 mod part;
+mod precision;
 mod similarity;
 mod spectrum;
 mod statistics;
@@ -37,6 +40,7 @@ mod tests;
 mod windows;
 
 pub use page::{Anchor, Canvas, DRAWING, html};
+pub use precision::{Precision, typical};
 pub use quire_codec::{ByteOrder, Scalar};
 pub use statistics::{Statistics, compare};
 pub use summary::{Check, Gradient, Moments, Report, Similarity, Spectrum};

@@ -128,6 +128,11 @@ impl Difference {
             .for_each(|value| self.extremes.add(value));
     }
 
+    /// The range of the values, without those that are to be kept and count in no range.
+    pub(crate) fn range(&self) -> f64 {
+        self.extremes.range()
+    }
+
     /// PSNR in dB; infinite if no value differs, NaN if the sum of squared errors overflows f64.
     pub(crate) fn psnr(&self) -> f64 {
         if self.greatest == 0.0 {

@@ -10,7 +10,6 @@ use quire_codec::{Config, ErrorBound, Layout};
 
 use super::Arguments;
 use super::selection::{Selection, Setting};
-use crate::advice::{SMALL_CHUNK, SmallChunks, TINY_CHUNK};
 use crate::arguments::{Shape, shape_text};
 use crate::boxes::{self, Range, block_of};
 use crate::datasets::{Named, Source, find_in, written_boxes};
@@ -18,6 +17,7 @@ use crate::library::links::Token;
 use crate::names::Name;
 use crate::output::Skipped;
 use crate::slabs::Chunks;
+use crate::small_chunks::{SMALL_CHUNK, SmallChunks, TINY_CHUNK};
 
 /// The datasets of a file to compress, in the order of their links, and the skipped datasets.
 #[derive(Default)]

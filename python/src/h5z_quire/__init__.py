@@ -13,6 +13,7 @@ True
 
 ============================ ==========================================================================
 `Quire`                      what to keep: a bound, and how to code
+`advise`                     what bounds cost and keep, and the largest bound that keeps what you need
 `chunks`                     a chunk shape for an array
 `compress`, `decompress`     arrays to streams and back, without HDF5
 `write`, `read`              whole arrays into datasets of h5py and back, on all cores
@@ -38,6 +39,7 @@ the library.
 
 from importlib.metadata import version as _version
 
+from .advising import Advice, Trial, advise
 from .arrays import compress, decompress
 from .chunk_shapes import chunks
 from .import_hooks import watch_imports
@@ -54,13 +56,16 @@ __version__ = _version("h5z-quire")
 
 __all__ = [
     "FILTER_ID",
+    "Advice",
     "Chunk",
     "Description",
     "Info",
     "Plane",
     "Quire",
     "Report",
+    "Trial",
     "Unsuitable",
+    "advise",
     "chunks",
     "compress",
     "decompress",

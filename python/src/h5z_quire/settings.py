@@ -123,6 +123,46 @@ class Quire(Mapping[str, Any]):
                 raise ValueError(f"{opened.name!r} is not compressed with filter {FILTER_ID}: its filters are {list(filters)}")
             return cls.from_cd_values(filters[FILTER_ID])
 
+    @classmethod
+    def for_array(cls, array: Any, *, rel: SupportsFloat | None = None, psnr: SupportsFloat | None = None, fill_value: Any = None, **beside: Any) -> Quire:
+        """An absolute bound for a whole array, from the array's own range. So all chunks have one bound, however they are written.
+
+        Parameters
+        ----------
+        array : array_like
+            An array of numpy, dask or xarray, a dataset of h5py, a variable of netCDF4, or an array of zarr. Other than numpy's are read block by block.
+        rel : float
+            The bound is this share of the range: that of all finite values but gaps and far values, and of both parts of complex numbers.
+        psnr : float
+            In its place, the PSNR of the whole array, in dB, where errors are spread evenly over ± the bound. The PSNR of interpolated chunks is higher.
+        fill_value : number or sequence of numbers, optional
+            The values of gaps, beside those that the array itself names: HDF5's and zarr's fill value, `_FillValue`, `missing_value`, masks.
+        **beside
+            `coding`, `adapt` and `brick`, as for `Quire`.
+
+        Raises
+        ------
+        ValueError
+            With the reason, for options that make no sense, and for an array without values or of another type than numbers.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from h5z_quire import Quire
+        >>> Quire.for_array(np.array([270.0, 310.0, 1e20, np.nan]), rel=1e-3, fill_value=1e20)
+        Quire(abs=0.04)
+        """
+        from .ranges import bound_of
+
+        asked = by_key(cls(rel=rel, psnr=psnr, **beside).options)
+        if rel is not None:
+            bound = bound_of(array, float(rel), fill_value)
+        elif psnr is not None:
+            bound = bound_of(array, 10 ** (-float(psnr) / 20), fill_value, is_rms=True)
+        else:
+            raise ValueError(f"{next(iter(asked))} needs no array: give rel= or psnr=, of which an absolute bound is made")
+        return cls(abs=bound, **beside)
+
     @property
     def options(self) -> str:
         """The options as a text, as command lines and metadata have them: `abs=0.001,coding=bitshuffle`."""
