@@ -52,10 +52,11 @@ def test_the_judge_finds_a_single_value() -> None:
     judged = written(UNPROMISED, 1e-3, chunk)
     bound, middle = float(judged.split(",")[0][4:]), np.float32(judged.split(":")[-1])
     above = tuple(np.argwhere(values > middle)[0])
+    least = np.unravel_index(np.nanargmin(values), values.shape)
     changed: "dict[str, tuple[Any, Any]]" = {
         "bound": ((0, 0, 0), values[0, 0, 0] + 1.01 * bound),
         "fill": ((0, 20, 0), 999 - bound / 2),
-        "limits": (np.unravel_index(np.argmax(np.where(chunk.valid, values, 0)), values.shape), values[chunk.valid].max() + bound / 2),
+        "limits": (least, values[least] - bound / 2),
         "sign": (above, middle - bound / 2),
         "order": ((0, 0, 0), values[0, 0, 0] + bound),
     }
