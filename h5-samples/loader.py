@@ -123,7 +123,7 @@ def measure_speed(report: Report, folder: Path, files: int, bound: float, device
 
 
 class UNet(nn.Module):
-    """Two levels, and what is to be added to what it is given."""
+    """A network of two levels, whose output is added to its input."""
 
     def __init__(self, width: int = 16) -> None:
         super().__init__()

@@ -5,6 +5,8 @@
         crops.set_epoch(epoch)
         for x in crops:                      # a tensor of shape (8, 1, 64, 64, 64)
             ...
+
+Where batches are on a GPU, it decompresses the chunks while the training goes on.
 """
 
 from __future__ import annotations
@@ -51,27 +53,27 @@ class _Source(NamedTuple):
 
 
 class Dataset(IterableDataset):  # type: ignore[misc]
-    """Batches of random crops: tensors of shape (batch, channels, *crop), of the arrays' own type.
+    """Batches of random crops: tensors of the arrays' own type, whose axes are batch, channels, and those of the arrays.
 
-    In each epoch, every array is cut into blocks along its chunks, and each block is read once, in random order. It has crops at random places, as many as fit
-    into it side by side. The next epoch has other blocks.
+    In each epoch, every array is cut into other blocks of whole chunks. Blocks are read in random order, each of them once. A block has crops at random places,
+    as many as fit into the block side by side.
 
     Parameters
     ----------
     sources : sequence
         Of arrays, or of tuples of arrays, which become channels. An array is one of zarr, a text such as "run.h5:/t", a dataset of h5py whose file is open
-        for reading only, or what else `inspect` takes. HDF5 reads those that have other filters than this package's.
+        for reading only, or what else `inspect` takes. Files with other filters are read by HDF5.
     crop : sequence of int
         Values along each axis of the arrays.
     batch : int, default 1
-        Crops of a tensor. Those that are left at the end of an epoch are dropped.
+        Crops of a tensor. The last crops of an epoch are dropped if they fill no tensor.
     seed : int, default 0
     device : str or torch.device, default "cpu"
-        Where tensors are. A GPU decompresses the chunks of HDF5 files that have this package's filter. Other values go there from pinned memory.
+        Where tensors are. A GPU decompresses the chunks of HDF5 files that have this package's filter. Other values come from pinned memory.
     pool : int, default 256 MiB
-        Bytes of the blocks whose crops are mixed. Meanwhile the next blocks are read, into as much memory.
+        Bytes of the blocks whose crops are mixed. A process, or a worker, has twice as much: the next blocks are read meanwhile.
     rank, world_size : int, optional
-        Which share is this process's, and of how many. Without them torch.distributed says so, if there is a process group.
+        The share of this process, and the number of shares. Without them torch.distributed says both, if there is a process group.
 
     Raises
     ------
@@ -80,11 +82,11 @@ class Dataset(IterableDataset):  # type: ignore[misc]
 
     Notes
     -----
-    The seed and `set_epoch` alone say which crops an epoch has. Ranks share these crops, and so do the workers of a DataLoader, to which ``batch_size=None`` is
-    given. All ranks have equally many batches.
+    The seed and `set_epoch` alone say which crops an epoch has. Ranks share these crops, and all ranks have equally many batches. The workers of a DataLoader
+    share those of a rank: give the DataLoader ``batch_size=None``. A block in two shares is read twice.
 
-    Threads read the next blocks while the caller has a batch. On the CPU they are as many as `torch.get_num_threads()` says: all cores, but one in a worker of
-    a DataLoader. For a GPU they have a stream of CUDA of their own, and a DataLoader is not needed: its workers are refused.
+    Threads read the next blocks while the caller has a batch. On the CPU, `torch.get_num_threads()` says how many: all cores, or one in a worker. For a GPU,
+    the threads have a stream of CUDA of their own. Then a DataLoader is not needed, and its workers are refused.
 
     Examples
     --------
@@ -121,7 +123,7 @@ class Dataset(IterableDataset):  # type: ignore[misc]
         self.rank, self.world_size = rank or 0, 1 if world_size is None else world_size
         if not 0 <= self.rank < self.world_size:
             raise ValueError(f"rank is {rank} and world_size {world_size}: give both, and a rank from 0 to world_size - 1")
-        # In shared memory: the persistent workers of a DataLoader see it, too.
+        # Persistent workers of a DataLoader see it as well.
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()
         if not len(self):
             raise ValueError(
