@@ -13,7 +13,7 @@ pub(crate) const BINS: usize = 64;
 /// Most rows and columns of a picture.
 pub(crate) const PICTURE_SIDE: usize = 240;
 
-/// Count, mean, and sum of squared differences from it.
+/// Mean, and sum of squared differences from it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Spread {
     pub(crate) mean: f64,
@@ -38,7 +38,7 @@ pub(crate) struct Histogram {
 }
 
 impl Histogram {
-    /// With a bound, the first bins reach from twice the bound to twice the bound. Without one, widths are powers of two.
+    /// With a bound, the bins reach twice the bound to either side at first. Without one, widths are powers of two.
     pub(crate) fn new(bound: Option<f64>) -> Self {
         let width = bound.filter(|bound| *bound > 0.0).map_or(f64::MIN_POSITIVE, |bound| 2.0 * bound / BINS as f64);
         Self { width, counts: [0; 2 * BINS] }
@@ -131,7 +131,7 @@ fn lanes<const S: usize, const M: usize>(count: usize, term: impl Fn(usize) -> (
     (sums.map(|lanes| lanes.iter().sum()), most.map(|lanes| lanes.into_iter().fold(f64::NEG_INFINITY, larger)))
 }
 
-/// Not `f64::max`: here a NaN as the second number needs no instructions of its own.
+/// The larger number, where the second may be NaN: unlike `f64::max`, one instruction.
 #[inline(always)]
 fn larger(most: f64, value: f64) -> f64 {
     if value > most { value } else { most }

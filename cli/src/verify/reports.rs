@@ -21,7 +21,7 @@ use crate::part;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Report")]
 pub(crate) struct Wanted {
-    /// Print what each copy keeps beside its bound: place of the largest error, moments, dSSIM, gradients, spectrum, signs. It takes about twice as long
+    /// Print what each copy keeps beside its bound: place of the largest error, moments, dSSIM, gradients, spectrum, signs
     #[arg(long)]
     pub(super) report: bool,
     /// Write that to a page of HTML, with drawings, which needs no other file
