@@ -21,6 +21,12 @@ enum Measure {
     Psnr,
 }
 
+impl Measure {
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+}
+
 /// A measure, and the limit that a copy is to keep.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Target {
@@ -39,8 +45,8 @@ pub(super) fn target(text: &str) -> Result<Target> {
     let how_to =
         || format!("{text:?}: give ssim=, gradient= or psnr= and a number, as in ssim=0.99995, gradient=1e-2 or psnr=60");
     let (key, limit) = text.split_once('=').with_context(how_to)?;
-    let measure = [("ssim", Measure::Ssim), ("gradient", Measure::Gradient), ("psnr", Measure::Psnr)];
-    let measure = measure.into_iter().find(|&(name, _)| name == key).with_context(how_to)?.1;
+    let measures = [Measure::Ssim, Measure::Gradient, Measure::Psnr];
+    let measure = measures.into_iter().find(|measure| measure.name() == key).with_context(how_to)?;
     let limit = limit.parse().ok().filter(|&limit| limit > 0.0 && (measure != Measure::Ssim || limit < 1.0));
     Ok(Target { measure, limit: limit.with_context(how_to)? })
 }
@@ -57,8 +63,7 @@ impl Target {
 
     /// That in words.
     pub(super) fn found(&self, trial: &Trial) -> String {
-        let name = self.to_string();
-        let name = name.split('=').next().unwrap_or_default();
+        let name = self.measure.name();
         self.of(trial).map_or_else(|| format!("there is no {name} of such an array"), |found| format!("{name} is {found:.6}"))
     }
 
@@ -70,12 +75,7 @@ impl Target {
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self.measure {
-            Measure::Ssim => "ssim",
-            Measure::Gradient => "gradient",
-            Measure::Psnr => "psnr",
-        };
-        write!(f, "{name}={}", self.limit)
+        write!(f, "{}={}", self.measure.name(), self.limit)
     }
 }
 
