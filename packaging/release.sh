@@ -11,20 +11,20 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=../h5-samples/setup.sh
 source h5-samples/setup.sh
 
-# A platform: its name; Rust's target; zig's target, which says the oldest glibc; the wheel's tag; the Debian machine and packages in which it is tried. Where
-# there is no such machine, what is built is not run, and has no `quire`.
+# A platform: its name; Rust's target; zig's target, which says the oldest glibc; the wheel's tag; where it is tried: under Wine, or in a root of a Debian
+# machine with these packages. Where there is no such place, what is built is not run, and has no `quire`.
 platforms="
 linux-x86_64   x86_64-unknown-linux-gnu   x86_64-linux-gnu.2.28   manylinux_2_28_x86_64   amd64  python3-minimal libpython3-stdlib libstdc++6
 linux-aarch64  aarch64-unknown-linux-gnu  aarch64-linux-gnu.2.28  manylinux_2_28_aarch64  arm64  python3-minimal libpython3-stdlib libstdc++6
 musl-x86_64    x86_64-unknown-linux-musl  x86_64-linux-musl       musllinux_1_2_x86_64    amd64  musl
 macos-x86_64   x86_64-apple-darwin        -                       macosx_11_0_x86_64
 macos-arm64    aarch64-apple-darwin       -                       macosx_11_0_arm64
-windows-amd64  x86_64-pc-windows-gnu      -                       win_amd64
+windows-amd64  x86_64-pc-windows-gnu      x86_64-windows-gnu      win_amd64               wine
 "
 
 [[ "$(uname -m)" == x86_64 ]] || fail "this machine is $(uname -m): what is built is tried on x86-64, or under QEMU on it"
 command -v rustup >/dev/null || fail "rustup is not on the PATH: it has Rust's standard library for other machines"
-need_apt gcc libc6-dev git gcc-mingw-w64-x86-64 libhdf5-dev pkg-config unzip llvm qemu-user-static
+need_apt gcc libc6-dev git gcc-mingw-w64-x86-64 libhdf5-dev pkg-config unzip llvm qemu-user-static wine64
 need_venv .venv-release ziglang==0.15.2 cargo-zigbuild==0.24.1 cmake==3.31.10 build==1.6.1 auditwheel==6.8.2 abi3audit==0.0.26 twine==7.0.0
 need_nvcc
 
@@ -69,7 +69,7 @@ make_loadable() {
 # Builds the HDF5 that `quire` brings along. It is a shared library, as plugins look up its functions. It reads gzip, and not szip.
 #     build_hdf5 PLATFORM ZIG_TARGET
 build_hdf5() {
-  local name="$1" zig="$2" folder="$work/$1" zlib="$work/sources/vendor/libz-sys/src/zlib" tool
+  local name="$1" zig="$2" folder="$work/$1" zlib="$work/sources/vendor/libz-sys/src/zlib" system=Linux cc="$work/$1/cc" tool
   local -a settings
   [[ ! -f "$folder/hdf5-built" ]] || return 0
   step "$name: HDF5"
@@ -78,12 +78,13 @@ build_hdf5() {
     printf '#!/bin/sh\nexec "%s/python" -m ziglang %s "$@"\n' "$tools" "$tool" >"$folder/${tool%% *}"
     chmod +x "$folder/${tool%% *}"
   done
-  (cd "$folder/zlib" && "$folder/cc" -O2 -fPIC -fvisibility=hidden -DHAVE_UNISTD_H -c "$zlib"/*.c && "$folder/ar" rcs libz.a ./*.o)
+  [[ "$zig" != *-windows-* ]] || system=Windows cc=x86_64-w64-mingw32-gcc
+  (cd "$folder/zlib" && "$cc" -O2 -fPIC -fvisibility=hidden -DHAVE_UNISTD_H -c "$zlib"/*.c && "$folder/ar" rcs libz.a ./*.o)
   settings=(
     -D{BUILD_STATIC_LIBS,BUILD_TESTING,HDF5_BUILD_{TOOLS,EXAMPLES,HL_LIB,UTILS},HDF5_ENABLE_SZIP_SUPPORT,CMAKE_LINK_DEPENDS_USE_LINKER}=OFF
     -D{BUILD_SHARED_LIBS,HDF5_NO_PACKAGES,HDF5_ENABLE_ZLIB_SUPPORT}=ON
-    -DCMAKE_BUILD_TYPE=Release -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR="${zig%%-*}" -DCMAKE_SHARED_LINKER_FLAGS=-s
-    -DCMAKE_C_COMPILER="$folder/cc" -DCMAKE_AR="$folder/ar" -DCMAKE_RANLIB="$folder/ranlib"
+    -DCMAKE_BUILD_TYPE=Release -DCMAKE_SYSTEM_NAME="$system" -DCMAKE_SYSTEM_PROCESSOR="${zig%%-*}" -DCMAKE_SHARED_LINKER_FLAGS=-s
+    -DCMAKE_C_COMPILER="$cc" -DCMAKE_AR="$folder/ar" -DCMAKE_RANLIB="$folder/ranlib"
     -DZLIB_LIBRARY="$folder/zlib/libz.a" -DZLIB_INCLUDE_DIR="$zlib" -DCMAKE_INSTALL_PREFIX="$folder/hdf5" -DCMAKE_INSTALL_LIBDIR=lib
   )
   { cmake -S "$work/sources/vendor/hdf5-metno-src/ext/hdf5" -B "$folder/build" "${settings[@]}" && cmake --build "$folder/build" --parallel "$(nproc)" &&
@@ -97,22 +98,21 @@ build_programs() {
   local oldest_glibc="" cargo
   step "$name: the plugin and quire"
   [[ "$zig" != *-gnu.* ]] || oldest_glibc=".${zig#*-gnu.}"
-  cargo=(env "HDF5_DIR=$work/$name/hdf5" "NVCC=$([[ "$name" == linux-x86_64 ]] && echo "$NVCC" || echo none)" cargo-zigbuild)
+  cargo=(env "HDF5_DIR=$work/$name/hdf5" "NVCC=$([[ "$name" == linux-x86_64 ]] && echo "$NVCC" || echo none)" "$compiler")
   "${cargo[@]}" build --release --locked --target "$rust$oldest_glibc" -p h5z-quire -p quire-cli
-  # shellcheck disable=SC2016 # the loader knows what $ORIGIN is
-  "${cargo[@]}" rustc --release --locked --target "$rust$oldest_glibc" -p quire-cli --bin quire -- '-Clink-arg=-Wl,-rpath,$ORIGIN/../lib'
+  [[ -z "$rpath" ]] ||
+    "${cargo[@]}" rustc --release --locked --target "$rust$oldest_glibc" -p quire-cli --bin quire -- "-Clink-arg=-Wl,-rpath,$rpath"
 }
 
 # Builds the plugin alone. The linker looks for libhdf5 on behalf of a crate, though the plugin needs nothing of it.
 build_plugin_alone() {
-  local compiler=cargo-zigbuild hdf5="$work/headers"
-  [[ "$rust" != *-windows-* ]] || compiler=cargo
+  local hdf5="$work/headers"
   step "$name: the plugin"
   mkdir -p "$hdf5/lib"
   ln -sfn "$native/include" "$hdf5"
   make_loadable "$hdf5"
   python -m ziglang ar crs "$hdf5/lib/libhdf5.a"
-  env NVCC=none "HDF5_DIR=$hdf5" "$compiler" build --release --locked --target "$rust" -p h5z-quire
+  env NVCC=none "HDF5_DIR=$hdf5" cargo-zigbuild build --release --locked --target "$rust" -p h5z-quire
 }
 
 # The libraries that a program or library needs.
@@ -131,11 +131,11 @@ make_archive() {
   cp filter/include/h5z_quire.h "$folder/include"
   cp LICENSE "$folder"
   cp packaging/archive.txt "$folder/README.txt"
-  if [[ -n "$debian" ]]; then
-    mkdir -p "$folder"/{bin,lib,licenses}
-    cp "$built/quire" "$folder/bin"
-    hdf5="$(needed "$built/quire" | grep hdf5)"
-    cp "$work/$name/hdf5/lib/$hdf5" "$folder/lib"
+  if [[ -n "$machine" ]]; then
+    mkdir -p "$folder"/{bin,licenses,"$libraries"}
+    cp "$built/$program" "$folder/bin"
+    hdf5="$(needed "$built/$program" | grep hdf5)"
+    cp "$work/$name/hdf5/$libraries/$hdf5" "$folder/$libraries"
     cp "$work/sources/vendor/hdf5-metno-src/ext/hdf5/LICENSE" "$folder/licenses/HDF5"
     cp "$work/sources/vendor/libz-sys/src/zlib/LICENSE" "$folder/licenses/zlib"
   fi
@@ -168,33 +168,45 @@ check_exports() {
   done
 }
 
+# Uses `quire` by a command that reads and writes files of a folder.
+#     try_quire FOLDER COMMAND...
+try_quire() {
+  "${@:2}" doctor
+  "${@:2}" repack --rel 1e-3 "$1/v1_0_0.h5" "$1/copy.h5"
+  "${@:2}" verify "$1/v1_0_0.h5" "$1/copy.h5"
+}
+
+# Uses the archive under Wine.
+try_wine() {
+  local folder="$work/$name/wine"
+  step "$name: the archive, under Wine"
+  rm -rf "$folder"
+  mkdir "$folder"
+  tar -xzf "dist/$archive.tar.gz" -C "$folder"
+  cp h5-samples/v1_0_0.h5 "$folder"
+  # Wine 8 lacks this library, which Windows has.
+  x86_64-w64-mingw32-gcc -O1 -shared -o "$folder/bcryptprimitives.dll" plugin-tests/c/bcryptprimitives.c -ladvapi32
+  try_quire "Z:$folder" env WINEPREFIX="$folder/prefix" WINEPATH="Z:$folder" WINEDEBUG=-all "HDF5_PLUGIN_PATH=Z:$folder/$archive/plugin" \
+    /usr/lib/wine/wine64 "$folder/$archive/bin/quire.exe"
+}
+
 # Uses the archive and the wheel in a root that has neither compilers nor HDF5.
-try() {
-  local machine="$work/$name/machine" root="$work/$name/machine/root" interpreter
-  local -a inside quire python
-  step "$name: the plugins of archive and wheel are equal"
-  unzip -p dist/*"$tag.whl" "h5z_quire/plugins/*" | cmp - "$built/$plugin"
-  if [[ -z "$debian" ]]; then
-    check_exports
-    step "$name: it exports what HDF5 and C programs call; it is not run, as there is no such machine here"
-    return
-  fi
-  unpack "$machine" "$debian" "${packages[@]}"
+try_root() {
+  local folder="$work/$name/machine" root="$work/$name/machine/root" interpreter
+  local -a inside python
+  unpack "$folder" "$machine" "${packages[@]}"
   rm -rf "$root/opt"
   mkdir -p "$root"/{opt,proc,tmp}
   tar -xzf "dist/$archive.tar.gz" -C "$root/opt"
   cp h5-samples/v1_0_0.h5 packaging/try.py "$root/opt"
   inside=(unshare --map-root-user --fork --pid --mount-proc --root="$root")
-  if [[ "$debian" == arm64 ]]; then
+  if [[ "$machine" == arm64 ]]; then
     cp "$(command -v qemu-aarch64-static)" "$root/opt/qemu"
     inside+=(/opt/qemu)
   fi
 
   step "$name: the archive, in a root of ${packages[*]}"
-  quire=(env -i "HDF5_PLUGIN_PATH=/opt/$archive/plugin" "${inside[@]}" "/opt/$archive/bin/quire")
-  "${quire[@]}" doctor
-  "${quire[@]}" repack --rel 1e-3 /opt/v1_0_0.h5 /opt/copy.h5
-  "${quire[@]}" verify /opt/v1_0_0.h5 /opt/copy.h5
+  try_quire /opt env -i "HDF5_PLUGIN_PATH=/opt/$archive/plugin" "${inside[@]}" "/opt/$archive/bin/quire"
 
   interpreter="$(cd "$root" && echo usr/bin/python3.*)"
   if [[ ! -x "$root/$interpreter" ]]; then
@@ -209,15 +221,29 @@ try() {
   "${python[@]}" /opt/try.py /opt/v1_0_0.h5
 }
 
+# Tries what has been made, as far as that runs here.
+try() {
+  step "$name: the plugins of archive and wheel are equal"
+  unzip -p dist/*"$tag.whl" "h5z_quire/plugins/*" | cmp - "$built/$plugin"
+  check_exports
+  case "$machine" in
+    "") step "$name: it exports what HDF5 and C programs call; it is not run, as there is no such machine here" ;;
+    wine) try_wine ;;
+    *) try_root ;;
+  esac
+}
+
 release_platform() {
-  local name="$1" rust="$2" zig="$3" tag="$4" debian="${5:-}" archive="h5z-quire-$version-$1" built="$target/$2/release" plugin=libh5zquire.so
+  local name="$1" rust="$2" zig="$3" tag="$4" machine="${5:-}" archive="h5z-quire-$version-$1" built="$target/$2/release"
+  # shellcheck disable=SC2016 # the loader knows what $ORIGIN is
+  local compiler=cargo-zigbuild plugin=libh5zquire.so program=quire libraries=lib rpath='$ORIGIN/../lib'
   local -a packages=("${@:6}")
   case "$rust" in
     *-darwin) plugin=libh5zquire.dylib ;;
-    *-windows-*) plugin=h5zquire.dll ;;
+    *-windows-*) compiler=cargo plugin=h5zquire.dll program=quire.exe libraries=bin rpath="" ;; # a program finds the libraries in its folder
   esac
   rustup --quiet target add "$rust"
-  if [[ -n "$debian" ]]; then
+  if [[ -n "$machine" ]]; then
     build_hdf5 "$name" "$zig"
     build_programs
   else

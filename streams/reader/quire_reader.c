@@ -354,7 +354,8 @@ typedef struct {
     size_t extents[4];  /* by axis; 1 from the rank on */
     size_t count;       /* their product */
     unsigned width;     /* 32 or 64 */
-    void *integers;     /* allocated, of 4 or 8 bytes each */
+    void *memory;       /* for the integers, or NULL if they are to be allocated */
+    void *integers;     /* of 4 or 8 bytes each */
     int interpolated;   /* they are positions (§5.2) */
 } Plane;
 
@@ -373,7 +374,7 @@ static void put(Plane *plane, size_t index, uint64_t integer)
 
 static Plane plane_of_chunk(const quire_chunk *chunk, unsigned width)
 {
-    Plane plane = {0, {1, 1, 1, 1}, 0, 0, NULL, 0};
+    Plane plane = {0, {1, 1, 1, 1}, 0, 0, NULL, NULL, 0};
     plane.rank = chunk->rank;
     for (unsigned axis = 0; axis < chunk->rank; axis++)
         plane.extents[axis] = (size_t)chunk->extents[chunk->rank - 1 - axis];
@@ -384,10 +385,16 @@ static Plane plane_of_chunk(const quire_chunk *chunk, unsigned width)
 
 static Plane plane_of_exception_bits(size_t exceptions, unsigned width)
 {
-    Plane plane = {1, {1, 1, 1, 1}, 0, 0, NULL, 0};
+    Plane plane = {1, {1, 1, 1, 1}, 0, 0, NULL, NULL, 0};
     plane.extents[0] = plane.count = exceptions;
     plane.width = width;
     return plane;
+}
+
+static void free_integers(Plane *plane)
+{
+    if (plane->integers != plane->memory)
+        free(plane->integers);
 }
 
 /* Some of a plane's integers, which are coded together. The last block may be shorter than the others. */
@@ -464,13 +471,12 @@ static const char *make_book(Book *book, const unsigned char lengths[SYMBOLS])
     for (unsigned length = 1; length <= LONGEST_CODE; length++)
         for (unsigned symbol = 0; symbol < SYMBOLS; symbol++) {
             const unsigned strings = 1u << (LONGEST_CODE - length);
-            const unsigned code = symbol << 5 | length | kind_of_symbol(symbol);
             if (lengths[symbol] != length)
                 continue;
             if (strings > (1u << LONGEST_CODE) - next)
                 return "a book has more codes than there are bit strings";
             for (unsigned i = 0; i < strings; i++)
-                book->codes[next + i] = (uint16_t)code;
+                book->codes[next + i] = (uint16_t)(symbol << 5 | length | kind_of_symbol(symbol));
             next += strings;
         }
     return next == 1u << LONGEST_CODE ? NULL : "the code of a book is not complete";
@@ -513,7 +519,7 @@ typedef struct {
     uint64_t at;
     unsigned lanes;  /* 8 or 32 */
     uint32_t buffer[MOST_LANES];
-    uint8_t available[MOST_LANES];
+    uint8_t lacks[MOST_LANES];   /* 48 more than the bits that the buffer lacks; from 64 on, it needs a word */
     uint16_t codes[MOST_LANES];  /* those that begin the lanes, of Book */
 } Lanes;
 
@@ -529,7 +535,7 @@ static void start_lanes(Lanes *lanes)
         lanes->buffer[l] = next_word(lanes) << 16;
     for (unsigned l = 0; l < lanes->lanes; l++) {
         lanes->buffer[l] |= next_word(lanes);
-        lanes->available[l] = 32;
+        lanes->lacks[l] = 48;
     }
 }
 
@@ -539,15 +545,14 @@ static void look_up(Lanes *lanes, const Book *book)
         lanes->codes[l] = book->codes[lanes->buffer[l] >> (32 - LONGEST_CODE)];
 }
 
-/* Where a round finds the `needed` next words. Those behind the block's words, which are 0, are in the copy, and a word
-   behind them, which may be looked at. */
-static const unsigned char *next_words(const Lanes *lanes, unsigned needed, unsigned char copy[2 * MOST_LANES + 2])
+/* Where a round finds the next words, one for each lane. Those behind the block's words, which are 0, are in the copy. */
+static const unsigned char *next_words(const Lanes *lanes, unsigned char copy[2 * MOST_LANES])
 {
     const uint64_t left = lanes->at < lanes->count ? lanes->count - lanes->at : 0;
 
-    if (needed < left)
+    if (left >= MOST_LANES)
         return lanes->words + 2 * lanes->at;
-    memset(copy, 0, 2 * MOST_LANES + 2);
+    memset(copy, 0, 2 * MOST_LANES);
     if (left > 0)
         memcpy(copy, lanes->words + 2 * lanes->at, 2 * (size_t)left);
     return copy;
@@ -557,27 +562,26 @@ static const unsigned char *next_words(const Lanes *lanes, unsigned needed, unsi
    lane does not need is shifted beyond its buffer. */
 static PART void advance_all(Lanes *lanes, const Book *book, unsigned count)
 {
-    unsigned char copy[2 * MOST_LANES + 2];
-    const unsigned char *words;
-    uint8_t needed = 0;
+    unsigned char copy[2 * MOST_LANES];
+    const unsigned char *words = next_words(lanes, copy);
+    uint8_t needs[MOST_LANES];  /* bytes of words */
 
     for (unsigned l = 0; l < count; l++) {
-        lanes->available[l] = (uint8_t)(lanes->available[l] - lanes->codes[l] % 32);  /* from at least 17 */
-        needed = (uint8_t)(needed + (lanes->available[l] <= 16));
+        lanes->lacks[l] = (uint8_t)(lanes->lacks[l] + lanes->codes[l] % 32);
+        needs[l] = lanes->lacks[l] >= 64 ? 2 : 0;
     }
-    words = next_words(lanes, needed, copy);
     for (unsigned l = 0; l < count; l++) {
-        const unsigned available = lanes->available[l];
         const uint64_t word = words[0] | (uint64_t)words[1] << 8;
-        const uint32_t buffer = lanes->buffer[l] << lanes->codes[l] % 32 | (uint32_t)(word << (16 - available) % 64);
+        const uint32_t buffer = lanes->buffer[l] << lanes->codes[l] % 32 | (uint32_t)(word << lanes->lacks[l] % 64);
 
         lanes->buffer[l] = buffer;
         lanes->codes[l] = book->codes[buffer >> (32 - LONGEST_CODE)];
-        words += available <= 16 ? 2 : 0;
+        words += needs[l];
     }
-    for (unsigned l = 0; l < count; l++)
-        lanes->available[l] = (uint8_t)(lanes->available[l] + (lanes->available[l] <= 16 ? 16 : 0));
-    lanes->at += needed;
+    for (unsigned l = 0; l < count; l++) {
+        lanes->lacks[l] = (uint8_t)(lanes->lacks[l] - 8 * needs[l]);
+        lanes->at += needs[l] / 2;
+    }
 }
 
 APART TWICE static void advance_lanes(Lanes *lanes, const Book *book)
@@ -1178,7 +1182,7 @@ static const char *interpolate(Plane *plane, unsigned predictor, int spacing_gro
     positions_of_residuals(ip.positions, ip.residuals++, 1, worth_of_level(&ip), spacing_grows);
     while (ip.level-- > 0)
         restore_level(&ip);
-    free(plane->integers);
+    free_integers(plane);
     plane->integers = ip.positions;
     return NULL;
 }
@@ -1260,7 +1264,8 @@ static const char *read_blocks(Cursor *cursor, const PlaneHeader *header, Plane 
     Bits index;
 
     TRY(read_block_index(cursor, header, plane->count, &index));
-    plane->integers = calloc(plane->count, plane->width / 8);
+    plane->integers = plane->memory != NULL ? memset(plane->memory, 0, plane->count * plane->width / 8)
+                                            : calloc(plane->count, plane->width / 8);
     if (plane->integers == NULL)
         return no_memory;
     block.plane = plane;
@@ -1677,19 +1682,24 @@ static void write_list(const Exceptions *exceptions, const Grid *grid, unsigned 
     }
 }
 
-/* The plane of exception bits, behind the mask. */
+/* The plane of exception bits, behind the mask. Processors cannot foresee the mask's bits, so there is no branch for one. */
 static const char *read_exception_bits(Cursor *cursor, const Plane *mask, size_t exceptions, const Grid *grid,
                                        unsigned char *values)
 {
     Plane bits = plane_of_exception_bits(exceptions, grid->type->width);
     const char *fault = read_plane(cursor, &bits, 0);
     const uint32_t *is_exception = mask->integers;  /* bit 0 */
-    size_t next = 0;
+    size_t indices[STRIP], next = 0;
 
-    if (fault == NULL)
-        for (size_t i = 0; i < mask->count; i++)
-            if ((is_exception[i] & 1) == 1)
-                write_value(values, grid, i, get(&bits, next++));
+    for (size_t first = 0; fault == NULL && first < mask->count; first += STRIP) {
+        size_t found = 0;
+        for (size_t i = first; i < mask->count && i < first + STRIP; i++) {
+            indices[found] = i;
+            found += is_exception[i] & 1;
+        }
+        for (size_t i = 0; i < found; i++)
+            write_value(values, grid, indices[i], get(&bits, next++));
+    }
     free(bits.integers);
     return fault;
 }
@@ -1717,16 +1727,18 @@ static const char *read_mask_and_bits(Cursor *cursor, const Exceptions *exceptio
     return fault;
 }
 
-/* The plane of codes or of residuals, and the values that it gives. */
+/* The plane of codes or of residuals, and the values that it gives. These take the place of codes that are as long. */
 static const char *read_values(Cursor *cursor, const Grid *grid, unsigned char *values)
 {
     Plane plane = plane_of_chunk(grid->chunk, grid->type->width);
-    const char *fault = read_plane(cursor, &plane, fine_grid_of(grid));
+    const char *fault;
 
+    plane.memory = 8u * grid->type->size == plane.width ? values : NULL;
+    fault = read_plane(cursor, &plane, fine_grid_of(grid));
     if (fault == NULL)
         for (size_t first = 0; first < plane.count; first += STRIP)
             write_strip(values, grid, &plane, first, plane.count - first < STRIP ? plane.count - first : STRIP);
-    free(plane.integers);
+    free_integers(&plane);
     return fault;
 }
 

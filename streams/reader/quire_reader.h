@@ -24,8 +24,9 @@ typedef struct {
 const char *quire_describe(const unsigned char *stream, size_t stream_length, quire_chunk *chunk);
 
 /* Decodes a stream into the `length` bytes at `values`, as they were in the chunk; another length than the stream's is
-   an error. Memory is allocated only behind that check, and never more than 12 bytes for each value; for pairs, `length`
-   bytes besides. After an error what is in `values` means nothing. */
+   an error. `values` must be memory from malloc, as the codes are there first. Memory is allocated only behind that
+   check, and never more than 12 bytes for each value; for pairs, `length` bytes besides. After an error what is in
+   `values` means nothing. */
 const char *quire_read(const unsigned char *stream, size_t stream_length, void *values, size_t length);
 
 /* The second half of quire_read: decodes a stream that quire_describe found to be right into the `chunk->bytes` bytes at
