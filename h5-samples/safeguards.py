@@ -70,7 +70,8 @@ def written(template: str, share: float, chunk: Field) -> str:
         share, bound = float(kind.type(share)), float(kind.type(bound))
     else:
         bound = max(1.0, np.floor(bound))
-    found = np.sort(numbers.values[numbers.valid])
+    # Thresholds of integers are below 2^53.
+    found = np.clip(np.sort(numbers.values[numbers.valid]).astype("f8"), 1 - 2.0**53, 2.0**53 - 1)
     return template.format(share=repr(share), bound=repr(float(bound)), middle=repr(float(found[found.size // 2])))
 
 

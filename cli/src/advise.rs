@@ -97,11 +97,10 @@ struct Advice<'a> {
 /// # Errors
 /// If there is no dataset of numbers, or data cannot be read.
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
-    let mut bounds = arguments.bounds.texts();
+    let bounds = arguments.bounds.texts_or(&BOUNDS);
     let target = |text: &String| target(text).unwrap_or_else(|error| refuse_arguments(&format!("{error:#}")));
     let mut targets: Vec<Target> = arguments.bounds.measures().map(target).collect();
-    if bounds.is_empty() {
-        bounds = BOUNDS.map(str::to_owned).to_vec();
+    if arguments.bounds.texts().is_empty() {
         targets.extend((targets.is_empty() && arguments.noise.is_none()).then_some(search::USUAL));
     }
     let given: Vec<Options> = bounds.iter().map(|text| options::parse(text)).collect::<quire_codec::Result<_>>()?;
@@ -114,7 +113,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
         let text = shape_text(&shape.0);
         refuse_arguments(&format!("chunks of {text} have {} axes, which none of the datasets has", shape.0.len()));
     }
-    let adviser = Adviser { arguments, given, targets, how: How { choice: &arguments.choice, threads: arguments.jobs.count()? } };
+    let how = How { beside: given[0], choice: &arguments.choice, threads: arguments.jobs.count()? };
+    let adviser = Adviser { arguments, given, targets, how };
     let bar = progress(found.sources.len() as u64, "datasets");
     let mut advice = Vec::new();
     for source in &found.sources {

@@ -51,6 +51,11 @@ pub(crate) struct Bounds {
 impl Bounds {
     /// All given bounds as canonical options texts, as [`options::format`] writes them. Invalid ones end the program with exit code 2, as clap does.
     pub(crate) fn texts(&self) -> Vec<String> {
+        self.texts_or(&[])
+    }
+
+    /// [`Bounds::texts`], or those of other bounds if none is given.
+    pub(crate) fn texts_or(&self, usual: &[&str]) -> Vec<String> {
         let option =
             |key: &str, value: &Option<String>| value.as_ref().map(|value| format!(",{key}={value}")).unwrap_or_default();
         let kept: Vec<&str> = self.kept().map(String::as_str).collect();
@@ -70,6 +75,9 @@ impl Bounds {
         }
         if self.lossless {
             texts.push(format!("lossless{coding}"));
+        }
+        if texts.is_empty() {
+            texts = usual.iter().map(|bound| format!("{bound}{coding}")).collect();
         }
         let canonical = |text: &String| options::parse(text).map(|options| options::format(&options));
         texts.iter().map(|text| canonical(text).unwrap_or_else(|error| refuse_arguments(&error.to_string()))).collect()

@@ -103,6 +103,8 @@ impl Ladder {
 
 /// How bounds are tried.
 pub(super) struct How<'a> {
+    /// Options whose bound is sought: coding, brick, and what is kept beside the bound.
+    pub(super) beside: Options,
     pub(super) choice: &'a Choice,
     pub(super) threads: usize,
 }
@@ -134,8 +136,8 @@ impl How<'_> {
         let (mut kept, mut missed) = (ladder.below(range) - STEPS, ladder.below(range.min(most)) + 1);
         let mut step = missed - 1;
         while step > kept {
-            let config = Config::absolute(ladder.bound(step))?;
-            let options = self.options(Options { config, brick: None }, source);
+            let config = self.beside.config.with_bound(Config::absolute(ladder.bound(step))?.bound);
+            let options = self.options(Options { config, ..self.beside }, source);
             let trial = planes.try_options(&options, self.threads)?;
             if options.config.bound == ErrorBound::Lossless {
                 return Ok(None);
