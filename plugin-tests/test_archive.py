@@ -250,3 +250,23 @@ def test_verify_says_which_promises_a_copy_keeps(quire: Quire, pythons: dict[str
         (2, ["in/day1.h5"], "<COPY>"),
     ):
         quire("verify", *arguments, code=code).must_say(reason)
+
+
+def test_verify_reports_what_copies_keep(quire: Quire, tmp_path: Path) -> None:
+    quire("repack", "in/day1.h5", "o.h5", "--rel", "1e-3", "--set", "/t:abs=0.01")
+    quire("verify", "in/day1.h5:/t", "o.h5", "--report").must_say("PSNR", "dSSIM", "gradient along axis 2", "good  largest error", "slopes inverted")
+    found = quire("verify", "in/day1.h5", "o.h5", "--json", "--report", "--html", "all.html").json
+    reports = {each["path"]: each["report"] for each in found["datasets"]}
+    # The bound is checked chunk by chunk, and the report goes box by box.
+    for each in found["datasets"]:
+        assert (each["report"]["greatest_error"], each["report"]["changed"]) == (each["greatest_error"], 0), each["path"]
+        assert each["path"] != "/t" or each["report"]["psnr"] == pytest.approx(each["psnr"], abs=1e-6)
+    assert reports["/t"]["bound"] == 0.01 and reports["/tiny"]["bound"] is None
+    page = (tmp_path / "all.html").read_text(encoding="utf-8")
+    assert page.count("<svg") == len(reports) and page.count("http") == len(reports), "the page needs nothing but itself"
+    quire("verify", "in/day1.h5:/t", "o.h5", "--plot", "t.png")
+    quire("verify", "in/day1.h5:/t", "o.h5", "--plot", "t.svg")
+    assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG") and (tmp_path / "t.svg").read_text().startswith("<svg")
+    for copy, plot, reason in (("o.h5", "t.pdf", "t.pdf: --plot writes a file.png or file.svg"), ("o.h5", "no/t.png", "no/t.png")):
+        quire("verify", "in/day1.h5:/t", copy, "--plot", plot, code=1).must_say(reason)
+    quire("verify", "in/day1.h5", "o.h5", "--plot", "t.png", code=1).must_say("--plot draws one dataset, and")

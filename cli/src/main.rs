@@ -154,6 +154,7 @@ impl Command {
         match self {
             Self::Repack(arguments) => arguments.outputs(),
             Self::Train(arguments) => vec![arguments.output.clone()],
+            Self::Verify(arguments) => arguments.wanted.files(),
             _ => Vec::new(),
         }
     }

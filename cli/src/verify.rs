@@ -1,6 +1,8 @@
 //! `quire verify`: compares the datasets of a copy with those of the original, whatever filter made it, and says which promises it breaks.
 
 pub(crate) mod copies;
+mod pixels;
+mod reports;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -12,6 +14,7 @@ use hdf5::filters::Filter;
 use hdf5::{Dataset, File};
 use indicatif::ProgressBar;
 use quire_codec::options;
+use quire_report::Report;
 use serde::Serialize;
 use serde_json::json;
 
@@ -30,6 +33,7 @@ use crate::names::Name;
 use crate::output::{Outcome, Skipped, or_dash, print_json, print_table, progress, say};
 use crate::slabs::Chunks;
 use copies::{Compared, Pair, compare_copies};
+use reports::Wanted;
 
 /// Compare a compressed copy of a file with the original
 ///
@@ -43,6 +47,8 @@ use copies::{Compared, Pair, compare_copies};
 /// Examples: quire verify run.h5 run-small.h5
 ///
 /// quire verify run.h5:/fields run-zfp.h5 --abs 1e-3 --chunks
+///
+/// quire verify run.h5:/t run-small.h5 --html report.html --plot report.png
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The original HDF5 file, or a dataset or group in it, such as run.h5:/fields/u
@@ -55,6 +61,8 @@ pub(crate) struct Arguments {
     bounds: Bounds,
     #[command(flatten)]
     jobs: Jobs,
+    #[command(flatten)]
+    pub(crate) wanted: Wanted,
     /// Print one row per chunk of the copy
     #[arg(long)]
     chunks: bool,
@@ -85,6 +93,9 @@ struct Findings {
     bound: Option<String>,
     #[serde(flatten)]
     difference: Difference,
+    /// Statistics beside the bound, if they are to be shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    report: Option<Report>,
     /// One for each chunk, if they are to be shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     chunks: Option<Vec<Chunk>>,
@@ -104,10 +115,12 @@ struct Chunk {
 /// If a file cannot be read.
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
     let (given, threads) = (arguments.bounds.text_if_any(), arguments.jobs.count()?);
+    arguments.wanted.check()?;
     let (path, inside) = file_and_path(&arguments.original);
     let originals = find(&arguments.original)?;
     let copies = find_in(arguments.copy.as_ref(), &"/".into(), &Name::from(&arguments.copy))?;
-    let total = originals.iter().filter_map(|named| named.dataset.as_ref().ok()).map(|dataset| dataset.size() as u64).sum();
+    let total: u64 = originals.iter().filter_map(|named| named.dataset.as_ref().ok()).map(|dataset| dataset.size() as u64).sum();
+    let total = if arguments.wanted.any() { 2 * total } else { total };
     let verifier = Verifier { arguments, copy: open(arguments.copy.as_ref())?, given, threads, bar: progress(total, "values") };
     let (mut verified, mut skipped, mut equal) = (Vec::new(), Skipped::default(), 0);
     let paths: BTreeSet<Name> = originals.iter().map(|named| named.path.clone()).collect();
@@ -122,6 +135,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
         }
     }
     verifier.bar.finish_and_clear();
+    let reports: Vec<(String, &Report)> = verified
+        .iter()
+        .filter_map(|verified| Some((verified.path.to_string(), verified.found.as_ref()?.report.as_ref()?)))
+        .collect();
+    let names = [&arguments.original, &arguments.copy].map(|name| Name::from(name).to_string());
+    arguments.wanted.write(&names.join(" and its copy "), &reports)?;
     // If a part of the original is verified, the copy may well have more.
     let is_whole = inside == b"/";
     let more: Vec<&Name> = copies.iter().map(|named| &named.path).filter(|path| is_whole && !paths.contains(path)).collect();
@@ -133,6 +152,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
         }));
     } else {
         print(&verified, arguments.chunks);
+        for (path, report) in reports.into_iter().filter(|_| arguments.wanted.report) {
+            say(path);
+            report.to_string().lines().for_each(|line| say(format_args!("  {line}")));
+        }
         skipped.lines(arguments.verbose).iter().for_each(say);
         more.iter().for_each(|path| say(format_args!("note: {path} is in the copy alone")));
         if equal > 0 {
@@ -267,7 +290,10 @@ impl Verifier<'_> {
         let names: Vec<String> = filters.iter().map(filter_name).collect();
         let filters = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         // Of values that cannot be read, there is no error to be shown.
-        let found = (read > 0 || boxes.is_empty()).then(|| Box::new(Findings { filters, bound, difference: sum, chunks }));
+        let is_wanted = self.arguments.wanted.any() && read == boxes.len();
+        let report = is_wanted.then(|| reports::report(original, &copy.dataset, promise, self.threads, &self.bar)).transpose()?;
+        let found =
+            (read > 0 || boxes.is_empty()).then(|| Box::new(Findings { filters, bound, difference: sum, report, chunks }));
         Ok(Verdict::Numbers(found, problem))
     }
 
@@ -333,7 +359,7 @@ fn print(verified: &[Verified], with_chunks: bool) {
     };
     let mut rows = Vec::new();
     for Verified { path, found, .. } in verified {
-        let Some(Findings { filters, bound, difference, chunks }) = found.as_deref() else { continue };
+        let Some(Findings { filters, bound, difference, chunks, .. }) = found.as_deref() else { continue };
         match chunks {
             None => rows.push(row(vec![path.to_string(), filters.clone(), or_dash(bound.as_ref())], difference, bound.as_ref())),
             Some(chunks) => rows.extend(

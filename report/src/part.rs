@@ -13,7 +13,7 @@ pub(crate) const BINS: usize = 64;
 /// Most rows and columns of a picture.
 pub(crate) const PICTURE_SIDE: usize = 240;
 
-/// Count, mean, and sum of squared differences from it.
+/// Mean, and sum of squared differences from it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Spread {
     pub(crate) mean: f64,
@@ -38,7 +38,7 @@ pub(crate) struct Histogram {
 }
 
 impl Histogram {
-    /// With a bound, the first bins reach from twice the bound to twice the bound. Without one, widths are powers of two.
+    /// With a bound, the bins reach twice the bound to either side at first. Without one, widths are powers of two.
     pub(crate) fn new(bound: Option<f64>) -> Self {
         let width = bound.filter(|bound| *bound > 0.0).map_or(f64::MIN_POSITIVE, |bound| 2.0 * bound / BINS as f64);
         Self { width, counts: [0; 2 * BINS] }
@@ -131,7 +131,7 @@ fn lanes<const S: usize, const M: usize>(count: usize, term: impl Fn(usize) -> (
     (sums.map(|lanes| lanes.iter().sum()), most.map(|lanes| lanes.into_iter().fold(f64::NEG_INFINITY, larger)))
 }
 
-/// Not `f64::max`: here a NaN as the second number needs no instructions of its own.
+/// The larger number, where the second may be NaN: unlike `f64::max`, one instruction.
 #[inline(always)]
 fn larger(most: f64, value: f64) -> f64 {
     if value > most { value } else { most }
@@ -298,51 +298,27 @@ impl Plane {
     }
 }
 
+/// A walk over the planes of a unit.
+struct Walk<'a> {
+    filled: Filled<'a>,
+    unit: &'a Unit,
+    /// Rows and columns before the unit, which are there for differences alone.
+    lead: (usize, usize),
+    part: Part,
+    transform: Transform,
+    errors: Vec<f64>,
+}
+
 impl Filled<'_> {
     /// What is found in a unit.
-    pub(crate) fn part(&self, unit: &Unit) -> Part {
-        let mut part = Part::new(self.field);
-        let mut transform = Transform::new(&part.powers);
-        for half in 0..=usize::from(self.field.scalar.is_pair()) {
-            let (mut plane, mut previous) = (self.plane_of(unit), self.plane_of(unit));
-            let mut errors = vec![0.0; unit.columns.len()];
-            for layer in unit.layers.clone() {
-                std::mem::swap(&mut plane, &mut previous);
-                let has_previous = (self.window.first_z + layer) % self.window.nz > 0;
-                if has_previous && layer == unit.layers.start {
-                    match (layer.checked_sub(1), self.previous) {
-                        (Some(before), _) => self.read(self.layer(before), half, unit, &mut previous),
-                        (None, Some(bytes)) => self.read(bytes, half, unit, &mut previous),
-                        (None, None) => unreachable!("a window that does not begin at the first plane has one before it"),
-                    }
-                }
-                self.read(self.layer(layer), half, unit, &mut plane);
-                let previous = has_previous.then_some(&previous);
-                self.add_plane(
-                    &plane,
-                    previous,
-                    unit,
-                    (self.window.first_layer + layer, half),
-                    &mut part,
-                    &mut transform,
-                    &mut errors,
-                );
-            }
-        }
-        transform.flush(&mut part.powers);
-        part
-    }
-
-    /// Rows and columns of a unit that are there for differences alone.
-    fn lead(unit: &Unit) -> (usize, usize) {
-        (usize::from(unit.rows.start > 0), usize::from(unit.columns.start > 0))
-    }
-
-    fn plane_of(&self, unit: &Unit) -> Plane {
-        let (lead_rows, lead_columns) = Self::lead(unit);
-        let columns = unit.columns.len() + lead_columns;
-        let values = vec![0.0; columns * (unit.rows.len() + lead_rows)];
-        Plane { values: [values.clone(), values], columns }
+    pub(crate) fn part(self, unit: &Unit) -> Part {
+        let part = Part::new(self.field);
+        let transform = Transform::new(&part.powers);
+        let lead = (usize::from(unit.rows.start > 0), usize::from(unit.columns.start > 0));
+        let mut walk = Walk { filled: self, unit, lead, part, transform, errors: vec![0.0; unit.columns.len()] };
+        (0..=usize::from(self.field.scalar.is_pair())).for_each(|half| walk.go(half));
+        walk.transform.flush(&mut walk.part.powers);
+        walk.part
     }
 
     /// The bytes of a plane of the window.
@@ -352,99 +328,114 @@ impl Filled<'_> {
             &bytes[number * each..(number + 1) * each]
         })
     }
+}
 
-    fn read(&self, bytes: [&[u8]; 2], half: usize, unit: &Unit, plane: &mut Plane) {
-        let (lead_rows, lead_columns) = Self::lead(unit);
-        let (_, read_columns) = self.window.read_plane();
-        let each = self.field.scalar.element_size();
-        let first =
-            |range: &std::ops::Range<usize>, of: &std::ops::Range<usize>, lead| range.start - lead - of.start.saturating_sub(1);
-        let (first_row, first_column) =
-            (first(&unit.rows, &self.window.rows, lead_rows), first(&unit.columns, &self.window.columns, lead_columns));
-        pulp::Arch::new().dispatch(
-            #[inline(always)]
-            || {
-                for (bytes, values) in bytes.into_iter().zip(&mut plane.values) {
-                    for (y, row) in values.chunks_exact_mut(plane.columns).enumerate() {
-                        let start = ((first_row + y) * read_columns + first_column) * each;
-                        read_row(self.field, &bytes[start..start + row.len() * each], half, row);
-                    }
-                }
-            },
-        );
+impl Walk<'_> {
+    /// Adds all planes. Of pairs, one half is looked at.
+    fn go(&mut self, half: usize) {
+        let (Filled { window, previous: before_window, .. }, unit) = (self.filled, self.unit);
+        let columns = unit.columns.len() + self.lead.1;
+        let values = vec![0.0; columns * (unit.rows.len() + self.lead.0)];
+        let mut planes = [(); 2].map(|()| Plane { values: [values.clone(), values.clone()], columns });
+        for layer in unit.layers.clone() {
+            let [plane, previous] = &mut planes;
+            std::mem::swap(plane, previous);
+            let has_previous = (window.first_z + layer) % window.nz > 0;
+            if has_previous && layer == unit.layers.start {
+                let before = layer.checked_sub(1).map(|before| self.filled.layer(before)).or(before_window);
+                before.into_iter().for_each(|bytes| self.read(bytes, half, previous));
+            }
+            self.read(self.filled.layer(layer), half, plane);
+            self.add_plane(plane, has_previous.then_some(&*previous), (window.first_layer + layer, half));
+        }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what a unit keeps from plane to plane")]
-    fn add_plane(
-        &self,
-        plane: &Plane,
-        previous: Option<&Plane>,
-        unit: &Unit,
-        (layer, half): (usize, usize),
-        part: &mut Part,
-        transform: &mut Transform,
-        errors: &mut [f64],
-    ) {
-        let (lead_rows, lead_columns) = Self::lead(unit);
-        let (height, width) = self.plane;
-        let counted = |y: usize| plane.row(y + lead_rows).map(|row| &row[lead_columns..]);
-        let [missing, changed] = [part.missing, part.changed];
-        let (least, most) = (part.least, part.most);
-        (part.least, part.most) = ([f64::INFINITY; 2], [f64::NEG_INFINITY; 2]);
+    fn read(&self, bytes: [&[u8]; 2], half: usize, plane: &mut Plane) {
+        let (Filled { field, window, .. }, unit) = (self.filled, self.unit);
+        let (_, read_columns) = window.read_plane();
+        let each = field.scalar.element_size();
+        let first_row = unit.rows.start - self.lead.0 - window.rows.start.saturating_sub(1);
+        let first_column = unit.columns.start - self.lead.1 - window.columns.start.saturating_sub(1);
+        for (bytes, values) in bytes.into_iter().zip(&mut plane.values) {
+            for (y, row) in values.chunks_exact_mut(plane.columns).enumerate() {
+                let start = ((first_row + y) * read_columns + first_column) * each;
+                read_row(field, &bytes[start..start + row.len() * each], half, row);
+            }
+        }
+    }
+
+    fn add_plane(&mut self, plane: &Plane, previous: Option<&Plane>, (layer, half): (usize, usize)) {
+        let (unit, lead, (height, width)) = (self.unit, self.lead, self.filled.plane);
+        let all_gaps = |part: &Part| part.missing + part.changed;
+        let (gaps, least, most) = (all_gaps(&self.part), self.part.least, self.part.most);
+        (self.part.least, self.part.most) = ([f64::INFINITY; 2], [f64::NEG_INFINITY; 2]);
         for y in 0..unit.rows.len() {
-            let [before, after] = counted(y);
+            let [before, after] = counted(plane, lead, y + lead.0);
             let first = (layer * height + unit.rows.start + y) * width + unit.columns.start;
-            let gaps = part.missing + part.changed;
+            let gaps = all_gaps(&self.part);
+            let (part, errors) = (&mut self.part, &mut self.errors);
             pulp::Arch::new().dispatch(
                 #[inline(always)]
                 || {
                     part.add_row(before, after, errors, (first, half));
-                    let [all_before, all_after] = plane.row(y + lead_rows);
-                    part.slopes[0].add_rows(neighbours(all_before), neighbours(all_after));
-                    if y + lead_rows > 0 {
-                        let [row_before, row_after] = plane.row(y + lead_rows - 1).map(|row| &row[lead_columns..]);
-                        part.slopes[1].add_rows([row_before, before], [row_after, after]);
-                    }
-                    if let Some(previous) = previous {
-                        let [row_before, row_after] = previous.row(y + lead_rows).map(|row| &row[lead_columns..]);
-                        part.slopes[2].add_rows([row_before, before], [row_after, after]);
+                    let [along_before, along_after] = plane.row(y + lead.0).map(neighbours);
+                    part.slopes[0].add_rows(along_before, along_after);
+                    let above = (y + lead.0).checked_sub(1).map(|above| counted(plane, lead, above));
+                    let behind = previous.map(|previous| counted(previous, lead, y + lead.0));
+                    for (axis, other) in [(1, above), (2, behind)] {
+                        if let Some([other_before, other_after]) = other {
+                            part.slopes[axis].add_rows([other_before, before], [other_after, after]);
+                        }
                     }
                 },
             );
-            if part.missing + part.changed == gaps {
-                transform.add_row(before, after, &mut part.powers);
+            if all_gaps(&self.part) == gaps {
+                self.transform.add_row(before, after, &mut self.part.powers);
             }
-            self.add_pixels(unit, y, (layer, half), [before, after], part);
+            if (layer, half) == (self.filled.picture, 0) {
+                self.add_pixels(y, [before, after]);
+            }
         }
-        let range = [part.least[0].min(part.least[1]), part.most[0].max(part.most[1])];
-        for array in 0..2 {
-            part.least[array] = part.least[array].min(least[array]);
-            part.most[array] = part.most[array].max(most[array]);
-        }
-        let has_gaps = [part.missing, part.changed] != [missing, changed];
-        let planes = Planes { rows: &counted, height: unit.rows.len(), width: unit.columns.len(), range, has_gaps };
+        let Part { least: plane_least, most: plane_most, .. } = self.part;
+        let planes = Planes {
+            rows: &|y| counted(plane, lead, y + lead.0),
+            height: unit.rows.len(),
+            width: unit.columns.len(),
+            range: [plane_least[0].min(plane_least[1]), plane_most[0].max(plane_most[1])],
+            has_gaps: all_gaps(&self.part) > gaps,
+        };
         if let Some(dssim) = dssim(&planes) {
-            part.similarities.add(&Similarities { planes: 1, sum: dssim, least: dssim, least_at: layer });
+            self.part.similarities.add(&Similarities { planes: 1, sum: dssim, least: dssim, least_at: layer });
+        }
+        for array in 0..2 {
+            self.part.least[array] = plane_least[array].min(least[array]);
+            self.part.most[array] = plane_most[array].max(most[array]);
         }
     }
 
     /// Adds the values of a row that are pixels of the picture.
-    fn add_pixels(&self, unit: &Unit, y: usize, (layer, half): (usize, usize), [before, after]: [&[f64]; 2], part: &mut Part) {
-        let (height, width) = self.plane;
-        let (rows, columns) = picture_size(self.plane);
+    fn add_pixels(&mut self, y: usize, [before, after]: [&[f64]; 2]) {
+        let (unit, (height, width)) = (self.unit, self.filled.plane);
+        let (rows, columns) = picture_size(self.filled.plane);
         // The row of the picture that shows this row of the plane, if one does.
         let row = ((unit.rows.start + y) * rows).div_ceil(height);
-        if layer != self.picture || half > 0 || row >= rows || row * height / rows != unit.rows.start + y {
+        if row >= rows || row * height / rows != unit.rows.start + y {
             return;
         }
         for column in 0..columns {
             let x = column * width / columns;
             if unit.columns.contains(&x) {
                 let x = x - unit.columns.start;
-                part.pixels.push((row * columns + column, [before[x], after[x]]));
+                self.part.pixels.push((row * columns + column, [before[x], after[x]]));
             }
         }
     }
+}
+
+/// The values of a row that belong to the unit.
+#[inline(always)]
+fn counted(plane: &Plane, lead: (usize, usize), y: usize) -> [&[f64]; 2] {
+    plane.row(y).map(|row| &row[lead.1..])
 }
 
 /// The values of a row, and those one further.

@@ -1,5 +1,5 @@
 //! dSSIM: structural similarity of floating-point planes (Baker, Pinard, Hammerling, "On a Structural Similarity Index Approach for Floating-Point Data", IEEE
-//! TVCG 30(9), 2024, section 4), as in climate practice.
+//! TVCG 30(9), 2024), with the constants of ldcpy, the authors' program.
 //!
 //! ```text
 //! both planes ─> share of their common range in 256 levels ─> a Gaussian window of 11 x 11 values around each value: means, variances, covariance

@@ -64,7 +64,8 @@ def verify(
     bound : float, optional
         The largest error that is allowed. By default, that of the filter's options, if the copy is a dataset of h5py with an absolute bound.
     missing : array_like, optional
-        Values that stand for none. They count nowhere, as NaN and infinities do not. By default, the fill value of the original, if it is a dataset of h5py.
+        Values that stand for none. They count nowhere, as NaN and infinities do not. By default, the fill value of the original, if it is a dataset of h5py,
+        and what its attributes missing_value and _FillValue name.
     threads : int, default 0
         1 to 1024; 0 for what QUIRE_THREADS says, or what the process may use.
     progress : callable, optional
@@ -88,15 +89,13 @@ def verify(
         raise ValueError(f"the shapes differ: {original.shape} and {copy.shape}")
     dtype = np.dtype(original.dtype)
     number = (type_number_in_file if datasets.is_dataset(original) else type_number)(dtype)
-    if missing is None:
-        missing = original.fillvalue if datasets.is_dataset(original) and original.fillvalue else []
+    missing = _missing_of(original) if missing is None else missing
+    # dask has the extents of each chunk.
+    chunks = getattr(copy, "chunks", None)
+    chunks = chunks if chunks and all(isinstance(extent, int) for extent in chunks) else None
     bits = np.atleast_1d(np.asarray(missing, dtype)).view(f"u{dtype.itemsize // (2 if dtype.kind == 'c' else 1)}")
-    field = {
-        "shape": original.shape,
-        "chunk": getattr(copy, "chunks", None),
-        "missing": bits.tolist(),
-        "bound": _bound_of(copy) if bound is None else bound,
-    }
+    bound = _bound_of(copy) if bound is None else bound
+    field = {"shape": original.shape, "chunk": chunks, "missing": bits.tolist(), "bound": bound}
     statistics = library.Statistics(number, field, threads)
     total = math.prod(original.shape)
     done = 0
@@ -112,6 +111,17 @@ def verify(
 
 def _in_order(values: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     return np.ascontiguousarray(np.asarray(values), dtype)
+
+
+def _missing_of(original: Any) -> list[Any]:
+    """The fill value of a dataset of h5py, and the values that its attributes name as missing."""
+    if not datasets.is_dataset(original):
+        return []
+    from h5py import h5d
+
+    is_defined = original.id.get_create_plist().fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
+    named = [np.asarray(original.attrs[name]) for name in ("missing_value", "_FillValue") if name in original.attrs]
+    return [original.fillvalue] * is_defined + [value for values in named if values.dtype.kind in "fiu" for value in values.ravel()]
 
 
 def _bound_of(copy: Any) -> float | None:

@@ -230,7 +230,7 @@ fn boxes_that_make_no_sense_are_errors() {
         refused(HDF5, "HDF5 reports an error in H5Dget_create_plist", |reason| quire_h5_read(-1, hdf5, array, 0, reason));
         refused(HDF5, "HDF5 reports an error in", |reason| quire_h5_read(i64::MAX, hdf5, array, 0, reason));
         refused(INVALID, "threads is 1025", |reason| quire_h5_read(dataset.id(), hdf5, array, 1025, reason));
-        refused(INVALID, "the address for the transfer is null", |reason| {
+        refused(INVALID, "the address for what begins is null", |reason| {
             quire_h5_begin_write(dataset.id(), hdf5, array, 0, null_mut(), reason)
         });
         // No values are many.
