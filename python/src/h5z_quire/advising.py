@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from itertools import product
@@ -49,7 +50,7 @@ class Advice(NamedTuple):
 
     #: The largest bound that keeps what was asked for; the exact bits where none does, or where the values are exact anyway.
     quire: Quire
-    #: The bounds that were tried, that one among them.
+    #: The bounds that were given, and those of the search that keep what was asked for.
     trials: list[Trial]
     #: Standard deviation of the noise, in the units of the data; None where none is seen.
     noise: float | None
@@ -74,7 +75,7 @@ def advise(
     Parameters
     ----------
     array : array_like, dataset or str
-        An array of numpy, dask, xarray or zarr, a dataset of h5py, a variable of netCDF4, or a text such as "run.h5:/t".
+        An array of numpy, dask, xarray or zarr, a dataset of h5py, or a text such as "run.h5:/t".
     ssim : float
         The least dSSIM of a plane, such as 0.99995. Without any of these four, 0.9995.
     gradient : float
@@ -92,6 +93,11 @@ def advise(
     sample : int
         Bytes of the planes.
 
+    Raises
+    ------
+    ValueError
+        For an array of another type than numbers, without values or axes, or with a mask.
+
     Examples
     --------
     >>> import numpy as np
@@ -101,17 +107,14 @@ def advise(
     >>> found.quire, found.unit
     (Quire(abs=0.01), 0.001)
     """
-    if isinstance(array, (str, os.PathLike)):
-        with datasets.opened(array) as opened:
-            return advise(
-                opened, ssim=ssim, gradient=gradient, psnr=psnr, noise=noise, bounds=bounds, chunks=chunks, fill_value=fill_value, sample=sample
-            )
-    planes = _Planes(array, chunks, fill_value, sample)
+    is_named = isinstance(array, (str, os.PathLike))
+    with datasets.opened(array) if is_named else contextlib.nullcontext(array) as opened:
+        planes = _Planes(opened, chunks, fill_value, sample)
     if ssim is None and gradient is None and psnr is None and noise is False:
         ssim = _USUAL_SSIM
     trials = [planes.trial(Quire.of(quire)) for quire in bounds]
-    found = planes.noise()
-    most = math.inf if noise is False else _SHARE_OF_NOISE * ((found or 0.0) if noise is True else float(noise))
+    own_noise = planes.noise()
+    most = math.inf if noise is False else _SHARE_OF_NOISE * ((own_noise or 0.0) if noise is True else float(noise))
 
     def is_kept(trial: Trial) -> bool:
         return (
@@ -133,7 +136,7 @@ def advise(
             else:
                 missed = step
             step = (kept + missed) // 2
-    return Advice(advised, trials, found, planes.unit())
+    return Advice(advised, trials, own_noise, planes.unit())
 
 
 class _Planes:
@@ -148,9 +151,11 @@ class _Planes:
         own = getattr(array, "chunks", None) or chunk_shape(extents)
         chunk = [min(max(side) if isinstance(side, tuple) else side, extent) for side, extent in zip(own if chunks is None else chunks, extents)]
         sides, starts = _boxes(extents, chunk, max(1, sample // array.dtype.itemsize))
-        boxes = [np.asarray(array[tuple(slice(at, at + side) for at, side in zip(start, sides))]) for start in starts]
+        boxes = [array[tuple(slice(at, at + side) for at, side in zip(start, sides))] for start in starts]
+        if isinstance(boxes[0], np.ma.MaskedArray):
+            raise ValueError("a masked array has no value where it is masked: give array.filled(value), and fill_value=value")
         # With three axes at least, so that boxes are no rows or planes of one array.
-        self.values = np.stack([box.reshape((1,) * (3 - len(sides)) + tuple(sides)) for box in boxes])
+        self.values = np.stack([np.asarray(box).reshape((1,) * (3 - len(sides)) + tuple(sides)) for box in boxes])
         gaps = [] if fill_value is None else [as_value(gap, self.values.dtype) for gap in np.ravel(fill_value).tolist()]
         self._gaps = [gap[0] for gap in (*gaps, *of_type(list(said_gaps(array)), self.values.dtype))]
         inner = [1] * (3 - len(sides)) + chunk
