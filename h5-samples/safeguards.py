@@ -82,7 +82,7 @@ def ends_of(options: str, chunk: Field, half_step: float | None) -> tuple[Any, A
     kind, least, greatest = numbers.dtype, numbers.min(), numbers.max()
     widest = np.finfo(kind) if kind.kind == "f" else np.iinfo(kind)
     ends = [0 if least >= 0 else kind.type(widest.min).item(), 0 if greatest <= 0 else kind.type(widest.max).item(), 0]
-    has_limits = kind.kind == "f" and chunk.values.real.itemsize >= 4 and not any(option in options for option in ("pwrel", "keep"))
+    has_limits = kind.kind == "f" and chunk.values.real.itemsize >= 4 and "pwrel" not in options and (half_step is None or "keep" not in options)
     steps, smallest = (2**22, 1e-290) if kind.itemsize == 8 else (2048, 1e-28)
     for side, end in enumerate((least, greatest)):
         # Without a step, the values are exact.
