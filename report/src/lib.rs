@@ -43,7 +43,7 @@ pub use page::{Anchor, Canvas, DRAWING, html};
 pub use precision::{Precision, typical};
 pub use quire_codec::{ByteOrder, Scalar};
 pub use statistics::{Statistics, compare};
-pub use summary::{Check, Gradient, Moments, Report, Similarity, Spectrum};
+pub use summary::{Check, Gradient, LEAST_DSSIM, Moments, Report, Similarity, Spectrum};
 
 /// An array that is compared with its copy.
 #[derive(Debug, Clone)]

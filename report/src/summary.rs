@@ -131,6 +131,8 @@ pub struct Check {
 
 /// How far the power of a wavenumber may be from the original's, as a share of it (Jin et al., IPDPS 2020, arXiv 2004.00224).
 const POWER_TOLERANCE: f64 = 0.01;
+/// The least dSSIM of a plane that is good. `python/src/h5z_quire/advising.py` has it, too.
+pub const LEAST_DSSIM: f64 = 0.9995;
 const DSSIM_SOURCE: &str =
     "ldcpy, CompChecker, by the authors of dSSIM: Baker, Pinard, Hammerling, IEEE TVCG 30(9), 2024, arXiv 2202.02616";
 const CORRELATION_SOURCE: &str = "Baker et al., LNCS 10524, pages 30 to 42, 2017; ldcpy, check_metrics";
@@ -222,7 +224,7 @@ impl Spectrum {
 fn checks(report: &Report) -> Vec<Check> {
     let numbers = [
         report.bound.map(|bound| ("largest error", report.greatest_error, bound, false, "the bound")),
-        report.dssim.map(|dssim| ("least dSSIM", dssim.least, 0.9995, true, DSSIM_SOURCE)),
+        report.dssim.map(|dssim| ("least dSSIM", dssim.least, LEAST_DSSIM, true, DSSIM_SOURCE)),
         report.correlation.map(|correlation| ("correlation", correlation, 0.99999, true, CORRELATION_SOURCE)),
     ];
     let check = |(name, value, threshold, is_least, source)| {

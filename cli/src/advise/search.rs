@@ -5,6 +5,7 @@ use std::fmt;
 use anyhow::{Context as _, Result};
 use quire_codec::options::Options;
 use quire_codec::{Config, ErrorBound};
+use quire_report::LEAST_DSSIM;
 
 use super::planes::{Planes, Trial};
 use crate::choice::Choice;
@@ -35,7 +36,7 @@ pub(super) struct Target {
 }
 
 /// The target if the user gives none: the least dSSIM that `quire verify` calls good.
-pub(super) const USUAL: Target = Target { measure: Measure::Ssim, limit: 0.9995 };
+pub(super) const USUAL: Target = Target { measure: Measure::Ssim, limit: LEAST_DSSIM };
 
 /// Parses a target such as `ssim=0.99995`.
 ///
