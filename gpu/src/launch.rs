@@ -76,6 +76,8 @@ pub(crate) struct TypeKernels {
 pub(crate) struct LinearGridKernels {
     pub(crate) inspect: Kernel<EncodeJob>,
     pub(crate) quantize: Kernel<EncodeJob>,
+    /// Where order or thresholds are kept.
+    pub(crate) quantize_kept: Kernel<EncodeJob>,
     pub(crate) measure_tiles: Kernel<TileJob>,
     pub(crate) measure_batch: Kernel<TileJob>,
 }
@@ -147,6 +149,7 @@ impl Module {
             Ok(LinearGridKernels {
                 inspect: self.typed("inspect", value)?,
                 quantize: self.typed("quantize", value)?,
+                quantize_kept: self.typed("quantize_kept", value)?,
                 measure_tiles: self.typed("measure_tiles", value)?,
                 measure_batch: self.typed("measure_batch", value)?,
             })

@@ -43,16 +43,16 @@ struct StepsCoder {
   u64 bound;
   double inverse_step;
   Fills fills;
-  Keep keep;
+  const Keep* keep;
 
   __device__ __forceinline__ StepsCoder(const EncodeParameters& parameters)
-      : bound(parameters.fixed[0]), inverse_step(parameters.inverse_step), fills(parameters.fills), keep(parameters.keep) {}
+      : bound(parameters.fixed[0]), inverse_step(parameters.inverse_step), fills(parameters.fills), keep(&parameters.keep) {}
 
   __device__ __forceinline__ bool operator()(Bits bits, Code& code) const {
     code = nearest_multiple<V, SIGNED>(bits, bound, inverse_step);
     const auto approximate = [](Bits bits) { return SIGNED ? double(i64(sign_extended<V>(bits))) : double(u64(bits)); };
     const Bits restored = typename ValueType<V>::Stored(multiple_of<V, SIGNED>(code, bound));
     const double value = approximate(bits);
-    return !(is_fill(fills, u64(bits), value) && restored != bits) && !is_crossed(keep, value, approximate(restored));
+    return !(is_fill(fills, u64(bits), value) && restored != bits) && !is_crossed(*keep, value, approximate(restored));
   }
 };

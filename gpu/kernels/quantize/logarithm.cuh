@@ -55,7 +55,7 @@ struct LogarithmicCoder {
   i64 offset;
   u64 fill;
   bool has_fill;
-  Keep keep;
+  const Keep* keep;
 
   __device__ __forceinline__ LogarithmicCoder(const EncodeParameters& parameters)
       : bound(parameters.bound),
@@ -64,7 +64,7 @@ struct LogarithmicCoder {
         offset(i64(parameters.fixed[1])),
         fill(parameters.fills.bits),
         has_fill(parameters.fills.has_value),
-        keep(parameters.keep) {}
+        keep(&parameters.keep) {}
 
   __device__ __forceinline__ double steps(double magnitude) const {
     return ((log2_of<V>(magnitude) * inverse_step + ROUNDING) - ROUNDING) - double(offset);
@@ -72,10 +72,10 @@ struct LogarithmicCoder {
 
   /// See `keeps` in codec/src/quantize/logarithm.rs.
   __device__ __forceinline__ bool keeps(double x, double restored) const {
-    if (x == 0.0) return true;
+    if (x == 0.0 || !keeps_any(*keep)) return true;
     const double steps = log2_of<V>(fabs(x)) * inverse_step, off = fabs(steps - ((steps + ROUNDING) - ROUNDING));
-    const bool is_near_tie = keep.has_order && off + TIE_MARGIN * (fabs(steps) + inverse_step) > 0.5;
-    return !is_near_tie && !is_crossed(keep, x, restored);
+    const bool is_near_tie = keep->has_order && off + TIE_MARGIN * (fabs(steps) + inverse_step) > 0.5;
+    return !is_near_tie && !is_crossed(*keep, x, restored);
   }
 
   __device__ __forceinline__ bool operator()(typename ValueType<V>::Bits bits, Code& code) const {

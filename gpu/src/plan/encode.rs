@@ -166,7 +166,11 @@ impl EncodePlan {
             interpolate(stream, &known(interpolation)?.interpolate, job, &job.shape, &self.sizes, *multiprocessors)?;
             kernels.count_interpolated_exceptions.launch(stream, grid(8), THREADS, job, ())?;
         } else {
-            let quantize = if self.variant.linear_grid { &known(linear_grid)?.quantize } else { quantize_any };
+            let quantize = match (self.variant.linear_grid, self.variant.kept) {
+                (true, false) => &known(linear_grid)?.quantize,
+                (true, true) => &known(linear_grid)?.quantize_kept,
+                (false, _) => quantize_any,
+            };
             quantize.launch(stream, grid(16), THREADS, job, ())?;
         }
         fill_and_gather.launch(stream, grid(16), THREADS, job, ())?;
@@ -235,7 +239,7 @@ mod tests {
         let layout = Layout { scalar: Scalar::F32, byte_order: ByteOrder::Little, shape: Shape::new(&[5, 700]).unwrap() };
         let variants = (0..16u32).map(|bits| {
             let [inspected, interpolated, linear_grid, bit_planes] = std::array::from_fn(|bit| bits >> bit & 1 == 1);
-            EncodeVariant { inspected, interpolated, linear_grid, bit_planes, resident: false }
+            EncodeVariant { inspected, interpolated, linear_grid, kept: false, bit_planes, resident: false }
         });
         variants.map(|variant| EncodePlan::new(&Key { layout, chunks: 3, variant }, memory)).collect()
     }

@@ -25,6 +25,8 @@ pub(crate) struct EncodeVariant {
     pub(crate) interpolated: bool,
     /// The grid is an absolute bound's, or a lattice.
     pub(crate) linear_grid: bool,
+    /// Order or thresholds are kept on such a grid.
+    pub(crate) kept: bool,
     /// Planes are coded as bit planes; otherwise as tokens.
     pub(crate) bit_planes: bool,
     /// Values are read where a caller has them in device memory.
@@ -38,6 +40,7 @@ impl EncodeVariant {
             inspected: true,
             interpolated: false,
             linear_grid: layout.scalar.is_float(),
+            kept: false,
             bit_planes: coding == CodingPolicy::Bitshuffle,
             resident: false,
         }
@@ -49,6 +52,7 @@ impl EncodeVariant {
             inspected,
             interpolated: predictor.is_interpolation(),
             linear_grid: matches!(grid, Grid::Linear(_)),
+            kept: matches!(grid, Grid::Linear(grid) if !grid.keep().is_nothing()),
             ..Self::unknown(layout, coding)
         }
     }
