@@ -13,6 +13,7 @@ import numpy.typing as npt
 from . import datasets, library
 from .element_types import type_number, type_number_in_file
 from .options import FILTER_ID, by_key
+from .ranges import of_type, said_gaps
 from .settings import Quire
 
 _TEXT, _JSON, _HTML, _SVG = range(4)
@@ -89,11 +90,12 @@ def verify(
         raise ValueError(f"the shapes differ: {original.shape} and {copy.shape}")
     dtype = np.dtype(original.dtype)
     number = (type_number_in_file if datasets.is_dataset(original) else type_number)(dtype)
-    missing = _missing_of(original) if missing is None else missing
+    if missing is None:
+        missing = list(of_type(list(said_gaps(original)), dtype)) if datasets.is_dataset(original) else []
     # dask has the extents of each chunk.
     chunks = getattr(copy, "chunks", None)
     chunks = chunks if chunks and all(isinstance(extent, int) for extent in chunks) else None
-    bits = np.atleast_1d(np.asarray(missing, dtype)).view(f"u{dtype.itemsize // (2 if dtype.kind == 'c' else 1)}")
+    bits = np.ravel(np.asarray(missing, dtype)).view(f"u{dtype.itemsize // (2 if dtype.kind == 'c' else 1)}")
     bound = _bound_of(copy) if bound is None else bound
     field = {"shape": original.shape, "chunk": chunks, "missing": bits.tolist(), "bound": bound}
     statistics = library.Statistics(number, field, threads)
@@ -111,17 +113,6 @@ def verify(
 
 def _in_order(values: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     return np.ascontiguousarray(np.asarray(values), dtype)
-
-
-def _missing_of(original: Any) -> list[Any]:
-    """The fill value of a dataset of h5py, and the values that its attributes name as missing."""
-    if not datasets.is_dataset(original):
-        return []
-    from h5py import h5d
-
-    is_defined = original.id.get_create_plist().fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
-    named = [np.asarray(original.attrs[name]) for name in ("missing_value", "_FillValue") if name in original.attrs]
-    return [original.fillvalue] * is_defined + [value for values in named if values.dtype.kind in "fiu" for value in values.ravel()]
 
 
 def _bound_of(copy: Any) -> float | None:
