@@ -78,7 +78,7 @@ const BOUNDS: [&str; 4] = ["rel=1e-2", "rel=1e-3", "rel=1e-4", "lossless"];
 /// The largest bound as a share of the noise. Errors that are spread evenly over ± a fifth of its standard deviation make the noise larger by 0.7 %.
 const SHARE_OF_NOISE: f64 = 0.2;
 
-/// What is found of one dataset in one chunk shape.
+/// The trials of one dataset in one chunk shape, and the bound that they advise.
 struct Advice<'a> {
     source: &'a Source,
     block: Vec<usize>,
@@ -214,7 +214,7 @@ impl Advice<'_> {
         SmallChunks::of(&self.block, &self.source.extents, self.source.numbers.scalar.element_size(), SMALL_CHUNK)
     }
 
-    /// What is known of the values, in words.
+    /// The digits and the noise of the values, as a text.
     fn digits(&self) -> String {
         let Precision { unit, bits, .. } = self.precision;
         let digits = unit.map(|unit| format!("values are multiples of {unit}"));

@@ -115,7 +115,7 @@ pub struct Config<'a, Bound = ErrorBound> {
     pub adapt: AdaptPolicy,
     /// How values are predicted.
     pub predictor: PredictorPolicy,
-    /// What is kept beside the bound.
+    /// Whether the order of values, or the sides of thresholds, are kept as well as the bound.
     pub keep: Keep,
     /// Whether less noise is wanted rather than a shorter stream. True while a bound is sought for a PSNR or a ratio.
     pub for_less_noise: bool,

@@ -1,4 +1,4 @@
-//! What is kept beside an error bound: the order of values, and the sides of thresholds (FORMAT.md §11.5).
+//! Promises that a user may add to an error bound: the order of values stays, and values stay on their side of thresholds (FORMAT.md §11.5).
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 /// Most thresholds.
 pub const MAX_THRESHOLDS: usize = 4;
 
-/// What is kept beside an error bound. Fills and NaN have no part in it.
+/// Promises beside an error bound: of the order of values, and of the sides of thresholds. They do not hold for fills and NaN.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Keep {
     has_order: bool,

@@ -92,14 +92,8 @@ pub(crate) fn fills_of(fills: &stages::fills::Fills, layout: &Layout) -> Fills {
     }
 }
 
-/// What is kept beside the bound on a grid, for the kernels.
-fn keep_of(grid: &Grid) -> Keep {
-    let keep = match grid {
-        Grid::Linear(grid) => *grid.keep(),
-        Grid::Steps(grid) => *grid.keep(),
-        Grid::Logarithmic(grid) => *grid.keep(),
-        Grid::Exact | Grid::Decimal(_) => quire_codec::Keep::default(),
-    };
+/// The order and the thresholds of a configuration, for the kernels. Grids of exact bits do not look at them.
+fn keep_of(keep: &quire_codec::Keep) -> Keep {
     let thresholds = keep.thresholds();
     Keep {
         thresholds: std::array::from_fn(|number| thresholds.get(number).copied().unwrap_or(0.0)),
@@ -141,7 +135,7 @@ pub(crate) fn encode_parameters(layout: &Layout, config: &SettledConfig, grid: &
     };
     EncodeParameters {
         fills,
-        keep: keep_of(grid),
+        keep: keep_of(&config.keep),
         policy: match config.codebook {
             CodebookPolicy::Auto => POLICY_AUTO,
             CodebookPolicy::Dictionary => POLICY_DICTIONARY,

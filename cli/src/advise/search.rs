@@ -14,7 +14,7 @@ use crate::datasets::Source;
 /// Bounds that are tried below the range: eight decades. Below them is hardly a float's own precision.
 const STEPS: i32 = 24;
 
-/// What is measured of a copy.
+/// A number that says how near a copy is to its original.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Measure {
     Ssim,

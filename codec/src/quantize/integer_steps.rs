@@ -47,12 +47,6 @@ impl Steps {
         Self { keep, ..self }
     }
 
-    /// What is kept beside the bound.
-    #[must_use]
-    pub fn keep(&self) -> &Keep {
-        &self.keep
-    }
-
     /// The bound: a value's largest error.
     #[must_use]
     pub fn bound(&self) -> u64 {

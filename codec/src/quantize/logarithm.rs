@@ -133,12 +133,6 @@ impl Logarithm {
         Self { keep, ..self }
     }
 
-    /// What is kept beside the bound.
-    #[must_use]
-    pub fn keep(&self) -> &Keep {
-        &self.keep
-    }
-
     /// Half a step, in units of log2 |x|.
     #[must_use]
     pub fn half_step(&self) -> f64 {

@@ -91,7 +91,7 @@ impl Quantizer {
         Self { keep, ..self }
     }
 
-    /// What is kept beside the bound.
+    /// The order of values and the sides of thresholds, where they are kept.
     #[must_use]
     pub fn keep(&self) -> &Keep {
         &self.keep

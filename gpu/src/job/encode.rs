@@ -39,7 +39,7 @@ shared_structs! {
         pub lengths: [[u8; SYMBOLS]; MAX_BOOKS],
     }
 
-    /// What is kept beside the bound: see `Keep` of the codec.
+    /// Whether the order of values, or the sides of thresholds, are kept: see `Keep` of the codec.
     #[derive(Default)]
     pub struct Keep {
         /// Thresholds whose sides are kept.
@@ -64,7 +64,7 @@ shared_structs! {
         pub inverse_step: f64,
         /// The values that stand for missing ones.
         pub fills: Fills,
-        /// What is kept beside the bound.
+        /// The order and the thresholds that are kept.
         pub keep: Keep,
         /// Least exponent of a lattice that is wider than `step`.
         pub needed_bit: i32,

@@ -138,7 +138,7 @@ class Quire(Mapping[str, Any]):
         fill_value : number or sequence of numbers, optional
             The values of gaps, beside those that the array itself names: HDF5's and zarr's fill value, `_FillValue`, `missing_value`, masks.
         **beside
-            `coding`, `adapt` and `brick`, as for `Quire`.
+            `coding`, `keep`, `adapt` and `brick`, as for `Quire`.
 
         Raises
         ------
